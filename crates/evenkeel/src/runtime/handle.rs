@@ -11,7 +11,7 @@ use crate::sched::shared::Shared;
 use crate::sched::shares::Term;
 use crate::sched::spawn::Spawn;
 use crate::sched::task::{JoinError, JoinHandle};
-use crate::stats::{self, DumpOptions, Load, Stats, TaskDump, TaskInfo, TaskOrder};
+use crate::stats::{self, DumpOptions, HogProfile, Load, Stats, TaskDump, TaskInfo, TaskOrder};
 use crate::sync::Arc;
 
 use super::block_on;
@@ -191,6 +191,11 @@ impl Handle {
     pub fn load(&self, class: Class) -> Load {
         self.shared.check_class(class);
         Load::read(&self.shared, class)
+    }
+
+    /// The stacks of hogs since the runtime's start, for flame graphs.
+    pub fn hog_profile(&self) -> HogProfile {
+        stats::profile(&self.shared)
     }
 
     /// Returns what the runtime has done with its time so far.

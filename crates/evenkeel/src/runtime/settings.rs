@@ -39,6 +39,7 @@ settings! {
     io_check_bound: duration;
     io_check_events: number;
     hand_off_after: limit;
+    hog_stacks: switch;
     heavy_threads: number;
     blocked_threads: number;
     max_blocking_threads: number;
@@ -64,6 +65,7 @@ impl Builder {
     /// | `io_check_bound` | a duration: a whole number with `us`, `ms` or `s` |
     /// | `io_check_events` | a number |
     /// | `hand_off_after` | a duration, or `off` |
+    /// | `hog_stacks` | `on` or `off` |
     /// | `heavy_threads` | a number |
     /// | `blocked_threads` | a number |
     /// | `max_blocking_threads` | a number |

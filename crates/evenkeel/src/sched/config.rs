@@ -116,6 +116,8 @@ pub(crate) struct Config {
     pub(crate) heavy_threads: usize,
     pub(crate) blocked_threads: usize,
     pub(crate) on_hog: Option<HogHook>,
+    /// Whether stacks of hogs are taken.
+    pub(crate) hog_stacks: bool,
     pub(crate) max_blocking_threads: usize,
     pub(crate) blocking_queue_limit: usize,
     pub(crate) blocking_keep_alive: Duration,

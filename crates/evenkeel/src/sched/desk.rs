@@ -14,6 +14,7 @@ use crate::class::Class;
 use crate::counters::deliveries::DeliveryCounts;
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, OnceLock};
+use crate::sys::stack::Ends;
 use crate::sys::thread::{self, REAL_TIME_WORKER, ThreadId};
 
 use super::bounded_queue::Apart;
@@ -306,6 +307,12 @@ impl Desk {
             return None;
         }
         self.last_running()
+    }
+}
+
+impl Ends for Desk {
+    fn number(&self) -> &AtomicU64 {
+        self.tenure().since()
     }
 }
 

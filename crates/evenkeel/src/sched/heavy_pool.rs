@@ -56,6 +56,7 @@ use super::ledger::Ledger;
 use super::live::Live;
 use super::run_queues::received;
 use super::shares::{Choice, Shares};
+use super::stacks::PollId;
 use super::task::cell::{Header, Runnable};
 use state::{Bounds, GONE, LONG, State, Thread};
 pub(crate) use state::{Doing, Running};
@@ -128,6 +129,8 @@ pub(crate) struct HeavyPoolStats {
 pub(crate) struct Sampled {
     /// Polls that turned out to be hogs', to be noted.
     pub(crate) hogs: Vec<Hog>,
+    /// The desks where hogs' polls are under way, and whether their threads are blocked.
+    pub(crate) hogging: Vec<(usize, bool)>,
     /// Another look is needed soon.
     pub(crate) unsettled: bool,
 }
@@ -474,7 +477,16 @@ impl HeavyPool {
             let is_new = is_hog && !std::mem::replace(&mut running.noted, true);
             if is_new && !running.given_up {
                 let length = now.saturating_sub(running.since);
-                sampled.hogs.push(running.hog(length, true));
+                let since = desk.tenure().polling_since();
+                let poll = PollId {
+                    desk: thread.desk,
+                    since,
+                };
+                sampled.hogs.push(running.hog(poll, length, true));
+            }
+            if is_hog && !running.given_up {
+                let blocked = running.doing == Doing::Blocked;
+                sampled.hogging.push((thread.desk, blocked));
             }
             if is_hog && running.doing == Doing::Computes && computed >= hog / 2 {
                 let long = now.saturating_sub(running.since) >= long_after;

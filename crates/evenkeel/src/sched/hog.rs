@@ -19,6 +19,7 @@ use crate::class::Class;
 use crate::clock::Clock;
 
 use super::kinds::{HogRow, Known, Verdict};
+use super::stacks::PollId;
 use super::task::cell::Header;
 use super::task::kind::Kind;
 
@@ -228,6 +229,16 @@ pub struct HogReport {
     /// Whether its thread was found blocked, in a sleep, a lock or a call of the system, and not
     /// computing.
     pub blocked: bool,
+    /// The function that the poll was in when its stack was taken: the innermost one of the
+    /// program's own, as far as they can be told, or else of a library. `None` without a stack:
+    /// there is at most a limited number in a second, and none on some systems. See
+    /// [`HogFunction`](crate::stats::HogFunction).
+    pub function: Option<String>,
+    /// What that function had called, if that was a library's.
+    pub callee: Option<String>,
+    /// The spans of `tracing` that were entered on the thread at that moment, outermost first, if a
+    /// layer [tells](crate::runtime::within).
+    pub within: Option<String>,
 }
 
 impl std::fmt::Display for HogReport {
@@ -241,9 +252,22 @@ impl std::fmt::Display for HogReport {
         let polls = if self.count == 1 { "poll" } else { "polls" };
         write!(
             f,
-            " spawned at {} {tense} in one poll for {:?}{blocked}; {} such {polls} so far; \
-             future: {}",
-            self.spawned_at, self.length, self.count, self.future
+            " spawned at {} {tense} in one poll for {:?}{blocked}",
+            self.spawned_at, self.length
+        )?;
+        if let Some(function) = &self.function {
+            write!(f, ", in `{function}`")?;
+        }
+        if let Some(callee) = &self.callee {
+            write!(f, ", which called `{callee}`")?;
+        }
+        if let Some(within) = &self.within {
+            write!(f, ", within `{within}`")?;
+        }
+        write!(
+            f,
+            "; {} such {polls} so far; future: {}",
+            self.count, self.future
         )
     }
 }
@@ -251,6 +275,7 @@ impl std::fmt::Display for HogReport {
 /// A poll that is too long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hog {
+    pub(crate) poll: PollId,
     pub(crate) kind: Kind,
     /// In cycles, so far.
     pub(crate) length: u64,
@@ -263,8 +288,9 @@ pub(crate) struct Hog {
 
 impl Hog {
     /// A poll of this task that is over. To be made before the task's profile is changed.
-    pub(crate) fn of(task: &Header, length: u64, blocked: bool) -> Self {
+    pub(crate) fn of(task: &Header, poll: PollId, length: u64, blocked: bool) -> Self {
         Self {
+            poll,
             kind: task.kind(),
             length,
             running: false,
@@ -284,6 +310,9 @@ impl Hog {
             suppressed: row.suppressed,
             running: self.running,
             blocked: self.blocked,
+            function: None,
+            callee: None,
+            within: None,
         }
     }
 

@@ -118,6 +118,13 @@ pub(crate) fn run(shared: &Arc<Shared>, start: &Starter<'_>) {
         let heavy_pool = tend_pool(shared, &mut sampled_at, start);
         let pause = heavy_pool.map_or(pause, |soonest| soonest.min(pause));
         let pool_rests = heavy_pool.is_none();
+        let expects = shared.stacks.collect();
+        let pause = if expects {
+            pause.min(STUCK_AFTER)
+        } else {
+            pause
+        };
+        shared.serve_stacks();
         // Workers that were awake in between are likely to wake again soon, and would each time
         // have to rouse the monitor.
         let parks = parks(shared);
@@ -184,6 +191,7 @@ fn look_at(
     let desk = shared.desk_of(&shared.seats[worker]);
     let since = desk.tenure().polling_since();
     let guarded = desk.is_on_guard();
+    let full = after;
     let after = if guarded { guard_after(after) } else { after };
     let cpu = desk.ask_thread(thread::cpu_time).flatten();
     let now = clock.cycles();
@@ -213,6 +221,10 @@ fn look_at(
     // Before any step that may wait for a thread which could not run because of this one.
     desk.demote();
     let blocked = !computes;
+    if age >= full {
+        let desk = shared.seats[worker].desk();
+        shared.stacks.catch(&shared.desks, desk, blocked);
+    }
     let seat = Start::Seat(Stuck {
         worker,
         since,
@@ -267,6 +279,10 @@ fn tend_pool(
             SAMPLE
         };
         *sampled_at = Sampling { at: now, pause };
+        // First, so that the reports find that there will be stacks.
+        for (desk, blocked) in sampled.hogging {
+            shared.stacks.catch(&shared.desks, desk, blocked);
+        }
         let hogs = sampled.hogs.into_iter();
         hogs.for_each(|hog| shared.note_hog(hog));
     }

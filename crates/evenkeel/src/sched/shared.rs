@@ -35,6 +35,7 @@ use super::parker::Parker;
 use super::placement::Placement;
 use super::run_queues::received;
 use super::shares::{Limits, Term};
+use super::stacks::Stacks;
 use super::task::cell::{Header, Runnable, Schedule};
 use super::task::registry::Registry;
 
@@ -108,6 +109,9 @@ pub(crate) struct Shared {
     pub(crate) live: Arc<Live>,
     /// Delivers the report of a hog. It must not block.
     pub(crate) on_hog: fn(&Arc<Shared>, HogReport),
+    /// Starts a thread that makes names of stacks.
+    pub(crate) on_stacks: fn(&Arc<Shared>),
+    pub(crate) stacks: Stacks,
     pub(crate) extensions: Extensions,
     /// Deliveries by reads on threads without a desk.
     pub(crate) outside: Mutex<DeliveryCounts>,
@@ -122,6 +126,7 @@ impl Shared {
         config: Config,
         clock: Clock,
         on_hog: fn(&Arc<Shared>, HogReport),
+        on_stacks: fn(&Arc<Shared>),
         extensions: Extensions,
     ) -> std::io::Result<Self> {
         let classes = config.classes.len();
@@ -148,6 +153,8 @@ impl Shared {
             desks,
             clock,
             on_hog,
+            on_stacks,
+            stacks: Stacks::new(config.hog_stacks, clock),
             extensions,
             outside: Mutex::new(DeliveryCounts::new()),
             config,
@@ -270,7 +277,11 @@ impl Shared {
             self.kinds.judge(&hog.kind, hog.verdict());
         }
         if let Some(row) = row {
-            (self.on_hog)(self, hog.report(&row, &self.clock));
+            let report = hog.report(&row, &self.clock);
+            match self.stacks.keep_report(hog.poll, report) {
+                Ok(()) => self.serve_stacks(),
+                Err(report) => (self.on_hog)(self, report),
+            }
         }
     }
 
@@ -280,6 +291,15 @@ impl Shared {
             self.note_hog(hog);
         }
         self.kinds.ended(&hog.kind, hog.length, hog.blocked);
+        self.stacks.ended(hog.poll, hog.length, hog.blocked);
+        self.serve_stacks();
+    }
+
+    /// Has names made of the stacks that were taken, if nobody is at it.
+    pub(crate) fn serve_stacks(self: &Arc<Self>) {
+        if self.stacks.wants_server() {
+            (self.on_stacks)(self);
+        }
     }
 
     /// Wakes one parked worker, if there is one and none searches.

@@ -161,6 +161,12 @@ impl Tenure {
         self.since.load(Ordering::Acquire)
     }
 
+    /// Where [`polling_since`](Tenure::polling_since) is. Only the thread itself stores it.
+    #[cfg(not(evenkeel_loom))]
+    pub(crate) fn since(&self) -> &AtomicU64 {
+        &self.since
+    }
+
     /// Whether the seat may be lost or about to be: tasks that are woken should go elsewhere. A
     /// hint.
     #[inline]

@@ -1,7 +1,6 @@
 //! Where each task waits.
 
 mod display;
-mod symbols;
 mod take;
 
 use std::borrow::Cow;

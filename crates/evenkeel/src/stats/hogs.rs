@@ -1,13 +1,24 @@
-//! The tasks whose polls take too long.
+//! The tasks whose polls take too long: by kind, and by what they were doing.
+
+mod frames;
+mod naming;
+mod server;
+mod table;
 
 use std::borrow::Cow;
+use std::fmt;
 use std::time::Duration;
 
 use crate::class::Class;
 use crate::sched::kinds::Known;
 use crate::sched::shared::Shared;
+use crate::sync::Mutex;
 
 use super::site::Site;
+use server::Tools;
+use table::Table;
+
+pub(crate) use server::start as name_hogs;
 
 /// The hogs of one kind: tasks of the same type, name and class, spawned by the same line of
 /// source.
@@ -65,4 +76,155 @@ pub(super) fn read(shared: &Shared) -> Vec<HogStats> {
             in_pool: matches!(known, Known::NearlyAll { .. }) && row.kind.class != Class::URGENT,
         })
         .collect()
+}
+
+/// What hogs were doing: the function in which their polls were found.
+///
+/// A stack is taken of most polls that are too long: of at most 100 in a second, or 10 at once. So
+/// the numbers here are those of a sample, and [`HogStats`] has all.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
+#[non_exhaustive]
+pub struct HogFunction {
+    /// The innermost function of the program's own on the stack, as far as they can be told: by the
+    /// file of its source, or without debug information by the crate. If there is none, the
+    /// innermost function of a library.
+    pub function: String,
+    /// What that function had called, if that is a library's, or blocks.
+    pub callee: Option<String>,
+    /// The class of the tasks.
+    #[cfg_attr(feature = "serde", serde(with = "super::index"))]
+    pub class: Class,
+    /// How many polls were found in it, by the first stack of each.
+    pub count: u64,
+    /// How many of them have ended.
+    pub ended: u64,
+    /// How many of those were blocked and did not compute.
+    pub blocked: u64,
+    /// The sum of all that have ended, by the clock: whole polls, from their beginning to their
+    /// end.
+    #[cfg_attr(feature = "serde", serde(with = "super::nanos"))]
+    pub total: Duration,
+    /// The longest of those; since the runtime's start, also in a difference of two snapshots.
+    #[cfg_attr(feature = "serde", serde(with = "super::nanos"))]
+    pub longest: Duration,
+    /// The spans of `tracing` in which the last of them was found, if a layer
+    /// [tells](crate::runtime::within).
+    pub within: Option<String>,
+    /// Where the task of the last of them was spawned, and the type of its future.
+    pub spawned_at: Site,
+    /// See `spawned_at`.
+    pub future: Cow<'static, str>,
+}
+
+impl HogFunction {
+    /// How long a poll took on average, of those that have ended.
+    pub fn mean(&self) -> Duration {
+        let ended = u32::try_from(self.ended).unwrap_or(u32::MAX);
+        self.total.checked_div(ended).unwrap_or_default()
+    }
+
+    pub(super) fn key(&self) -> impl PartialEq + '_ {
+        (&self.function, &self.callee, self.class)
+    }
+}
+
+/// Prints as `app::compute 412 times, 50ms on average, within request{uri=/compute}`.
+impl fmt::Display for HogFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.function)?;
+        if let Some(callee) = &self.callee {
+            write!(f, " > {callee}")?;
+        }
+        let times = if self.count == 1 { "time" } else { "times" };
+        write!(f, " {} {times}", self.count)?;
+        if self.ended > 0 {
+            let mean = Duration::from_micros(self.mean().as_micros() as u64);
+            write!(f, ", {mean:?} on average")?;
+        }
+        match &self.within {
+            Some(within) => write!(f, ", within {within}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// How many stacks of hogs were taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
+#[non_exhaustive]
+pub struct HogStacks {
+    /// Taken.
+    pub taken: u64,
+    /// Not taken, as too many were taken lately, or wait for their names.
+    pub skipped: u64,
+    /// Not taken, as the system refused or the thread did not answer in time.
+    pub failed: u64,
+}
+
+/// The stacks of hogs since the runtime's start, for flame graphs. Prints one stack a line, as
+/// tools for flame graphs read it: functions from the outermost to the innermost, separated by `;`,
+/// then a space and microseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HogProfile {
+    /// Each stack, and for how long polls were found in it: a stack stands for the time since the
+    /// one before it of the same poll. The one with the most time first; at most 1 024, and one row
+    /// for others.
+    pub stacks: Vec<(String, Duration)>,
+}
+
+impl fmt::Display for HogProfile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (stack, time) in &self.stacks {
+            writeln!(f, "{stack} {}", time.as_micros())?;
+        }
+        Ok(())
+    }
+}
+
+/// What is known of hogs' stacks: an extension of the runtime.
+#[derive(Default)]
+pub(crate) struct HogNames {
+    table: Mutex<Table>,
+    /// The table as it was last read: the thread that makes names has the lowest priority, and
+    /// nobody waits for it.
+    last: Mutex<Table>,
+    /// Made when there is the first hog.
+    tools: Mutex<Option<Tools>>,
+}
+
+impl HogNames {
+    fn read<R>(&self, read: impl FnOnce(&Table) -> R) -> R {
+        let mut last = self.last.lock();
+        if let Some(table) = self.table.try_lock() {
+            last.clone_from(&table);
+        }
+        read(&last)
+    }
+}
+
+pub(super) fn read_functions(shared: &Shared) -> Vec<HogFunction> {
+    shared.extensions.get::<HogNames>().read(Table::functions)
+}
+
+pub(super) fn read_stacks(shared: &Shared) -> HogStacks {
+    let counts = shared.stacks.counts();
+    HogStacks {
+        taken: counts.taken,
+        skipped: counts.skipped,
+        failed: counts.failed,
+    }
+}
+
+pub(crate) fn profile(shared: &Shared) -> HogProfile {
+    shared.extensions.get::<HogNames>().read(Table::profile)
 }

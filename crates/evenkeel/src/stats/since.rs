@@ -6,7 +6,7 @@ use super::checks::{CheckCounts, Checks};
 use super::classes::ClassStats;
 use super::deliveries::{DeliveryStats, OutputStats, ReadinessStats};
 use super::heavy::HeavyStats;
-use super::hogs::HogStats;
+use super::hogs::{HogFunction, HogStacks, HogStats};
 use super::lanes::{DiskStats, LaneStats};
 use super::workers::WorkerStats;
 
@@ -33,6 +33,8 @@ subtract! {
     ClassStats: run, heavy, polls, hogs, waits, poll_lengths;
     HeavyStats: hand_offs, early, given_up, refused, monitor;
     HogStats: count, blocked, total;
+    HogFunction: count, ended, blocked, total;
+    HogStacks: taken, skipped, failed;
     Checks: due, idle, spin, monitor;
     CheckCounts: found, empty;
     ReadinessStats: events, deliveries;

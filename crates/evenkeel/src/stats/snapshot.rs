@@ -8,7 +8,7 @@ use super::checks::{self, Checks};
 use super::classes::{self, ClassStats};
 use super::deliveries::{self, DeliveryStats, OutputStats, ReadinessStats};
 use super::heavy::{self, HeavyStats};
-use super::hogs::{self, HogStats};
+use super::hogs::{self, HogFunction, HogStacks, HogStats};
 use super::host::HostStats;
 use super::lanes::{DiskStats, LaneStats};
 use super::since::{Subtract, subtract_matching};
@@ -52,6 +52,10 @@ pub struct Stats {
     pub heavy: HeavyStats,
     /// The kinds of tasks that hogged, the one with the most time first.
     pub hogs: Vec<HogStats>,
+    /// What hogs were doing, by function, the one with the most time first.
+    pub hog_functions: Vec<HogFunction>,
+    /// The stacks by which that was found out.
+    pub hog_stacks: HogStacks,
     /// I/O checks by all workers.
     pub checks: Checks,
     /// Events, and the readers they woke.
@@ -93,6 +97,8 @@ impl Stats {
             classes: classes::read(shared, &workers, &pool),
             heavy: heavy::read(&pool, shared.monitor.used()),
             hogs: hogs::read(shared),
+            hog_functions: hogs::read_functions(shared),
+            hog_stacks: hogs::read_stacks(shared),
             workers,
             checks: checks::read(shared),
             readiness: ReadinessStats {
@@ -130,6 +136,9 @@ impl Stats {
         since.heavy.subtract(&earlier.heavy);
         let is_same = |now: &HogStats, before: &HogStats| now.kind() == before.kind();
         subtract_matching(&mut since.hogs, &earlier.hogs, is_same);
+        let is_same = |now: &HogFunction, before: &HogFunction| now.key() == before.key();
+        subtract_matching(&mut since.hog_functions, &earlier.hog_functions, is_same);
+        since.hog_stacks.subtract(&earlier.hog_stacks);
         since.checks.subtract(&earlier.checks);
         since.readiness.subtract(&earlier.readiness);
         since.delivery.subtract(&earlier.delivery);

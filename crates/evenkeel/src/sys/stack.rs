@@ -7,6 +7,8 @@
 //!
 //! A copy is only bytes; `hogs` makes functions of them.
 
+use std::ops::Range;
+
 use crate::sync::atomic::AtomicU64;
 
 /// What finding a thread's functions begins with.
@@ -36,6 +38,21 @@ pub(crate) struct Stack {
     pub(crate) bytes: Vec<u8>,
 }
 
+/// The program or a library, as it is loaded.
+#[derive(Clone, Debug)]
+pub(crate) struct Module {
+    /// The path of its file; empty for the program itself.
+    pub(crate) name: String,
+    pub(crate) memory: Range<u64>,
+    /// Where its address 0 is.
+    pub(crate) base: u64,
+    /// The table of its functions' frames (`.eh_frame`), and that one's index.
+    pub(crate) frames: Vec<u8>,
+    pub(crate) frames_at: Range<u64>,
+    pub(crate) index: Vec<u8>,
+    pub(crate) index_at: Range<u64>,
+}
+
 /// Something that can be over before a signal arrives.
 pub(crate) trait Ends: Send + Sync {
     /// A number that changes when it is over. The thread that is asked stores it, and no other.
@@ -62,4 +79,4 @@ mod imp;
 #[path = "stack/none.rs"]
 mod imp;
 
-pub(crate) use imp::{Asked, SUPPORTED, ask, read_blocked};
+pub(crate) use imp::{Asked, SUPPORTED, ask, changes, modules, read_blocked};

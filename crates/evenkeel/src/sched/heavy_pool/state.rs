@@ -7,6 +7,7 @@ use crate::class::{CLASSES_MAX, Class};
 use crate::counters::histogram::Tallied;
 use crate::sched::hog::{Hog, Profile};
 use crate::sched::ledger::{Ledger, Published};
+use crate::sched::stacks::PollId;
 use crate::sched::task::cell::Runnable;
 use crate::sched::task::kind::Kind;
 
@@ -167,8 +168,9 @@ impl Running {
     }
 
     /// The hog that the poll is.
-    pub(crate) fn hog(&self, length: u64, running: bool) -> Hog {
+    pub(crate) fn hog(&self, poll: PollId, length: u64, running: bool) -> Hog {
         Hog {
+            poll,
             kind: self.kind,
             length,
             running,

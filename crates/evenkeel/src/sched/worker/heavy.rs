@@ -12,6 +12,7 @@ use crate::sched::kinds::surge::WITHIN;
 use crate::sched::monitor::Stuck;
 use crate::sched::run_queues::Rank;
 use crate::sched::shared::Shared;
+use crate::sched::stacks::PollId;
 use crate::sched::task::cell::{Header, Ran, Runnable};
 use crate::sync::Arc;
 use crate::sys::thread::{self, Usage};
@@ -90,7 +91,9 @@ impl Worker {
     fn adopt(&self, desk: usize, poll: Running, length: u64) {
         let shared = &self.shared;
         let (heavy_pool, ledger, desks) = (&shared.heavy_pool, &shared.ledger, &shared.desks);
-        let (noted, given_up, hog) = (poll.noted, poll.given_up, poll.hog(length, true));
+        let since = shared.desks.get(desk).tenure().polling_since();
+        let hog = poll.hog(PollId { desk, since }, length, true);
+        let (noted, given_up) = (poll.noted, poll.given_up);
         heavy_pool.adopt(ledger, desks, desk, poll);
         // The monitor may have gone to sleep when it saw the pool at rest.
         shared.monitor.rouse();
@@ -160,7 +163,8 @@ impl Worker {
         if length < self.shared.live.hog() {
             return false;
         }
-        self.shared.end_hog(Hog::of(task, length, blocked), false);
+        let hog = Hog::of(task, self.poll_id(began), length, blocked);
+        self.shared.end_hog(hog, false);
         hog::mark_kept(task);
         true
     }
@@ -212,12 +216,21 @@ impl Worker {
         if let Some(poll) = poll
             && shared.heavy_pool.is_hog(&poll, cpu)
         {
-            shared.end_hog(poll.hog(length, false), poll.noted);
+            let hog = poll.hog(self.poll_id(began), length, false);
+            shared.end_hog(hog, poll.noted);
         }
         if let Ran::Again(task) = ran {
             self.queue_again(task);
         }
         self.clear_desk();
+    }
+
+    /// The poll that this thread makes, which began at `since`.
+    fn poll_id(&self, since: u64) -> PollId {
+        PollId {
+            desk: self.desk_index,
+            since,
+        }
     }
 
     fn queue_again(&self, task: Runnable) {
@@ -318,7 +331,8 @@ impl Worker {
         match self.was_long(before, length) {
             Some(blocked) => {
                 let noted = self.shared.heavy_pool.note(self.desk_index);
-                self.shared.end_hog(Hog::of(task, length, blocked), noted);
+                let hog = Hog::of(task, self.poll_id(began), length, blocked);
+                self.shared.end_hog(hog, noted);
                 hog::mark(task, blocked);
             }
             None => {

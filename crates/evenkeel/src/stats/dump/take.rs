@@ -9,8 +9,8 @@ use crate::sched::task::cell::Reference;
 use crate::sched::task::state::Phase;
 use crate::sched::task::trace::{Noted, Place, Trace};
 
+use super::super::symbols::Symbols;
 use super::super::tasks::{self, Row, TaskInfo, TaskOrder, TaskState};
-use super::symbols::Symbols;
 use super::{DumpGroup, DumpOptions, DumpOutcome, DumpedTask, TaskDump, Wait};
 
 /// What the tasks of a group have in common.

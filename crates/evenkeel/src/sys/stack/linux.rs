@@ -2,10 +2,12 @@
 
 mod blocked;
 mod copy;
+mod modules;
 mod signal;
 mod slots;
 
 pub(crate) use blocked::read_blocked;
+pub(crate) use modules::{changes, modules};
 pub(crate) use signal::{Asked, ask};
 
 pub(crate) const SUPPORTED: bool = true;

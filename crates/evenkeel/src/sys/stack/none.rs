@@ -6,7 +6,7 @@ use std::io;
 use crate::sync::Arc;
 use crate::sys::thread::ThreadId;
 
-use super::{Ends, Stack};
+use super::{Ends, Module, Stack};
 
 pub(crate) const SUPPORTED: bool = false;
 
@@ -26,4 +26,12 @@ pub(crate) fn ask(_: ThreadId, _: Arc<dyn Ends>, _: u64) -> io::Result<Asked> {
 
 pub(crate) fn read_blocked(_: ThreadId) -> Option<Stack> {
     None
+}
+
+pub(crate) fn modules() -> Vec<Module> {
+    Vec::new()
+}
+
+pub(crate) fn changes() -> u64 {
+    0
 }

@@ -1,16 +1,20 @@
 //! The functions that addresses of code belong to.
 
 use std::collections::HashMap;
-use std::rc::Rc;
 
-use super::DumpFrame;
+use crate::sync::Arc;
+
+use super::dump::DumpFrame;
 
 /// Finds functions by addresses, and remembers them: stacks have most of them in common.
 #[derive(Debug, Default)]
 pub(super) struct Symbols {
     /// One address belongs to several functions if they were inlined; the innermost comes first.
-    known: HashMap<usize, Rc<[DumpFrame]>>,
+    known: HashMap<usize, Arc<[DumpFrame]>>,
 }
+
+/// How many addresses are remembered at most. Most stacks of a program share a few hundred.
+const KNOWN_MAX: usize = 4096;
 
 /// What begins with these is inside the standard library or the runtime. The runtime's futures that
 /// users name, such as those of sockets and timers, are not among them.
@@ -34,7 +38,7 @@ const CLONE: &str = "sched::task::cell::clone_traced";
 const POLL: &str = "sched::task::cell::Cell<";
 
 impl Symbols {
-    /// From the function that cloned the waker to the task's own.
+    /// From the function that cloned the waker, if one did, to the task's own.
     pub(super) fn frames(&mut self, stack: &[usize]) -> Vec<DumpFrame> {
         let frames = stack.iter().flat_map(|&address| self.at(address).to_vec());
         let mut frames: Vec<DumpFrame> = frames.collect();
@@ -48,15 +52,18 @@ impl Symbols {
         frames
     }
 
-    fn at(&mut self, address: usize) -> Rc<[DumpFrame]> {
+    fn at(&mut self, address: usize) -> Arc<[DumpFrame]> {
+        if self.known.len() >= KNOWN_MAX {
+            self.known.clear();
+        }
         let known = self.known.entry(address);
-        Rc::clone(known.or_insert_with(|| resolve(address).into()))
+        Arc::clone(known.or_insert_with(|| resolve(address).into()))
     }
 }
 
 #[cfg(feature = "hog-stacks")]
 fn resolve(address: usize) -> Vec<DumpFrame> {
-    use super::super::site::Site;
+    use super::site::Site;
 
     let mut frames = Vec::new();
     backtrace::resolve(std::ptr::without_provenance_mut(address), |symbol| {
@@ -84,7 +91,7 @@ fn resolve(_address: usize) -> Vec<DumpFrame> {
 }
 
 #[cfg(any(feature = "hog-stacks", test))]
-fn frame(name: &str, site: Option<super::super::site::Site>) -> DumpFrame {
+fn frame(name: &str, site: Option<super::site::Site>) -> DumpFrame {
     DumpFrame {
         function: without_closures(name).to_owned(),
         site,

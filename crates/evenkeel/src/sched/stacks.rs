@@ -1,0 +1,418 @@
+//! Stacks of hogs: when they are taken, and where they go.
+//!
+//! The monitor calls [`Stacks::catch`] for polls that it knows to be hogs', again and again. A
+//! poll's stack is taken when it is first caught, and then when it has lasted for 10 ms, 100 ms, a
+//! second and so on. Each stack stands for the time since the one before it. A thread that computes
+//! is asked, and its answer is collected at a later look; that of a blocked thread is read at once.
+//!
+//! What was found goes to a queue of bounded length, in the order in which it happened: stacks, the
+//! ends of their polls, and reports that wait to be named. `hogs` takes it from there, on a thread
+//! of its own.
+//!
+//! # The lock
+//!
+//! A thread of the heavy pool takes the lock when a hog's poll ends, and may then not be scheduled
+//! for long. So the monitor only tries to take it, and looks again later.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Arc, Mutex, MutexGuard};
+use crate::sys::stack::{self, Asked, Ends, Stack};
+
+use super::HogReport;
+use super::desk::{Desk, Desks};
+use super::task::kind::Kind;
+
+/// At most so many stacks are taken in a second. Each may cost the stuck poll 50 us, and what makes
+/// names of it a tenth of a millisecond at low priority: one per cent of a processor.
+const EACH_SECOND: u32 = 100;
+/// How many of them may be taken at once after a quiet time.
+const BURST: u32 = 10;
+/// How many events wait for the thread that makes names. A stack has 64 KiB at most.
+const QUEUE_MAX: usize = 64;
+/// The second stack of a poll is taken after so long, each further one after ten times as long.
+const SECOND_AFTER: Duration = Duration::from_millis(10);
+/// A poll's stack is taken at least so often.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// A thread that has not answered for so long does not run, or somebody else handles the signal.
+const ANSWER_MAX: Duration = Duration::from_millis(250);
+
+/// One poll: the desk where it is made, and when it began, in cycles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct PollId {
+    pub(crate) desk: usize,
+    pub(crate) since: u64,
+}
+
+/// A stack, and what is known of the poll.
+pub(crate) struct Caught {
+    pub(crate) poll: PollId,
+    pub(crate) kind: Kind,
+    pub(crate) blocked: bool,
+    /// For how many cycles of the poll it stands.
+    pub(crate) weight: u64,
+    /// What the thread is within: spans of `tracing`.
+    pub(crate) within: Option<String>,
+    pub(crate) stack: Stack,
+}
+
+/// What happened, for the thread that makes names.
+pub(crate) enum Event {
+    Caught(Box<Caught>),
+    /// A poll of which there was a stack is over. It took `length` cycles, of which its stacks do
+    /// not stand for `rest`.
+    Ended {
+        poll: PollId,
+        length: u64,
+        rest: u64,
+        blocked: bool,
+    },
+    /// A report to be delivered with a name, if there is a stack of its poll.
+    Report(PollId, HogReport),
+}
+
+/// How many stacks were taken, and how many were not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StackCounts {
+    pub(crate) taken: u64,
+    /// As too many were taken lately, or too many wait for their names.
+    pub(crate) skipped: u64,
+    /// The thread did not answer in time, or the system refused.
+    pub(crate) failed: u64,
+}
+
+pub(crate) struct Stacks {
+    on: bool,
+    clock: Clock,
+    state: Mutex<State>,
+    /// How many threads were asked and have not answered: a hint for the monitor.
+    asked: AtomicUsize,
+    taken: AtomicU64,
+    skipped: AtomicU64,
+    failed: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    /// At most one for each desk.
+    watched: Vec<Watched>,
+    /// By desk: when the last hog's poll there began that is over, in cycles. Its thread may still
+    /// wake who waits for the task.
+    over: Vec<u64>,
+    events: VecDeque<Event>,
+    /// Whether a thread takes the events.
+    served: bool,
+    /// How many stacks may be taken now, and when that was last reckoned, in cycles.
+    allowed: f64,
+    reckoned_at: u64,
+}
+
+/// A poll whose stacks are taken.
+struct Watched {
+    poll: PollId,
+    kind: Kind,
+    blocked: bool,
+    /// How long the poll had lasted at the last stack, and how long it has to last for the next, in
+    /// cycles.
+    reached: u64,
+    next: u64,
+    pending: Option<Pending>,
+}
+
+struct Pending {
+    asked: Asked,
+    /// In cycles.
+    at: u64,
+    weight: u64,
+    within: Option<String>,
+}
+
+impl Stacks {
+    pub(crate) fn new(on: bool, clock: Clock) -> Self {
+        Self {
+            on: on && stack::SUPPORTED,
+            clock,
+            state: Mutex::new(State {
+                allowed: f64::from(BURST),
+                ..State::default()
+            }),
+            asked: AtomicUsize::new(0),
+            taken: AtomicU64::new(0),
+            skipped: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+        }
+    }
+
+    /// For the monitor: takes the stack of the poll at a desk, which is a hog's, if one is due. Of
+    /// the thread it is known whether it is blocked.
+    pub(crate) fn catch(&self, desks: &Desks, index: usize, blocked: bool) {
+        if !self.on {
+            return;
+        }
+        let desk = desks.get(index);
+        let since = desk.tenure().polling_since();
+        let Some(mut state) = self.state.try_lock().filter(|_| since != 0) else {
+            return;
+        };
+        if state.over.get(index) == Some(&since) {
+            return;
+        }
+        let poll = PollId { desk: index, since };
+        let now = self.clock.cycles();
+        let age = now.saturating_sub(since);
+        let known = state.watched.iter().position(|it| it.poll.desk == index);
+        let at = match known.filter(|&at| state.watched[at].poll == poll) {
+            Some(at) => at,
+            None => {
+                let Some(kind) = desk.running_kind(crate::Class::NORMAL) else {
+                    return;
+                };
+                // The last poll at this desk, if it is still watched, turned out to be no hog's.
+                known.map(|at| self.forget(&mut state, at));
+                state.watched.push(Watched::new(poll, kind));
+                state.watched.len() - 1
+            }
+        };
+        let watched = &state.watched[at];
+        if age < watched.next || watched.pending.is_some() {
+            return;
+        }
+        if !self.allows(&mut state, now) {
+            // Relaxed, here and below: statistics.
+            self.skipped.fetch_add(1, Ordering::Relaxed);
+            // Of a poll without any stack nothing has to be known.
+            if state.watched[at].reached == 0 {
+                state.watched.swap_remove(at);
+            }
+            return;
+        }
+        self.take(&mut state, at, desk, (age, now, blocked));
+    }
+
+    fn take(
+        &self,
+        state: &mut State,
+        at: usize,
+        desk: &Arc<Desk>,
+        (age, now, blocked): (u64, u64, bool),
+    ) {
+        let second = self.clock.cycles_of(SECOND_AFTER);
+        let pause_max = self.clock.cycles_of(PAUSE_MAX);
+        let watched = &mut state.watched[at];
+        let weight = age.saturating_sub(watched.reached);
+        watched.blocked = blocked;
+        watched.reached = age;
+        let mut next = second;
+        while next <= age {
+            next = next.saturating_mul(10).min(next.saturating_add(pause_max));
+        }
+        watched.next = next;
+        let within = desk.within();
+        let poll = watched.poll;
+        let is_over = || desk.tenure().polling_since() != poll.since;
+        if blocked && let Some(stack) = desk.ask_thread(stack::read_blocked).flatten() {
+            if !is_over() {
+                let caught = watched.caught(weight, within, stack);
+                self.push_caught(state, caught);
+            }
+            return;
+        }
+        let ends: Arc<dyn Ends> = Arc::<Desk>::clone(desk);
+        match desk.ask_thread(|thread| stack::ask(thread, ends, poll.since)) {
+            Some(Ok(asked)) => {
+                watched.pending = Some(Pending {
+                    asked,
+                    at: now,
+                    weight,
+                    within,
+                });
+                self.asked.fetch_add(1, Ordering::Relaxed);
+            }
+            _ => drop(self.failed.fetch_add(1, Ordering::Relaxed)),
+        }
+    }
+
+    /// For the monitor: takes in what threads have answered. Returns whether some have not yet.
+    pub(crate) fn collect(&self) -> bool {
+        // Relaxed: a hint.
+        if self.asked.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let Some(mut state) = self.state.try_lock() else {
+            return true;
+        };
+        let now = self.clock.cycles();
+        for at in 0..state.watched.len() {
+            self.collect_from(&mut state, at, now);
+        }
+        self.asked.load(Ordering::Relaxed) > 0
+    }
+
+    fn collect_from(&self, state: &mut State, at: usize, now: u64) {
+        let watched = &mut state.watched[at];
+        let Some(pending) = &watched.pending else {
+            return;
+        };
+        let answer = pending.asked.collect();
+        let late = now.saturating_sub(pending.at) > self.clock.cycles_of(ANSWER_MAX);
+        if answer.is_none() && !late {
+            return;
+        }
+        let Some(pending) = watched.pending.take() else {
+            return;
+        };
+        self.asked.fetch_sub(1, Ordering::Relaxed);
+        match answer.flatten() {
+            Some(stack) => {
+                let caught = watched.caught(pending.weight, pending.within, stack);
+                self.push_caught(state, caught);
+            }
+            None => drop(self.failed.fetch_add(1, Ordering::Relaxed)),
+        }
+    }
+
+    /// The poll of a hog is over, after `length` cycles. For the thread that made it.
+    pub(crate) fn ended(&self, poll: PollId, length: u64, blocked: bool) {
+        if !self.on {
+            return;
+        }
+        let mut state = self.state.lock();
+        if state.over.len() <= poll.desk {
+            state.over.resize(poll.desk + 1, 0);
+        }
+        state.over[poll.desk] = poll.since;
+        let Some(at) = state.watched.iter().position(|it| it.poll == poll) else {
+            return;
+        };
+        self.collect_from(&mut state, at, self.clock.cycles());
+        let rest = length.saturating_sub(state.watched[at].reached);
+        self.forget(&mut state, at);
+        state.events.push_back(Event::Ended {
+            poll,
+            length,
+            rest,
+            blocked,
+        });
+    }
+
+    /// Takes a report if there is, or will soon be, a stack of its poll; gives it back otherwise.
+    pub(crate) fn keep_report(&self, poll: PollId, report: HogReport) -> Result<(), HogReport> {
+        if !self.on {
+            return Err(report);
+        }
+        let mut state = self.state.lock();
+        let is_watched = state.watched.iter().any(|it| it.poll == poll);
+        let comes = |event: &Event| matches!(event, Event::Caught(it) if it.poll == poll);
+        if !is_watched && !state.events.iter().any(comes) {
+            return Err(report);
+        }
+        state.events.push_back(Event::Report(poll, report));
+        Ok(())
+    }
+
+    /// Whether a stack of this poll is still to come.
+    pub(crate) fn expects(&self, poll: PollId) -> bool {
+        let state = self.state.lock();
+        let mut watched = state.watched.iter();
+        watched.any(|it| it.poll == poll && it.pending.is_some())
+    }
+
+    /// Whether events wait that nobody takes. The caller then starts a thread that does, or
+    /// [gives that up](Stacks::give_up_serving).
+    pub(crate) fn wants_server(&self) -> bool {
+        let Some(mut state) = self.try_lock_on() else {
+            return false;
+        };
+        let wants = !state.events.is_empty() && !state.served;
+        state.served |= wants;
+        wants
+    }
+
+    fn try_lock_on(&self) -> Option<MutexGuard<'_, State>> {
+        if self.on { self.state.try_lock() } else { None }
+    }
+
+    /// The next event, for the thread that takes them; `None` if there is none, and the thread no
+    /// longer counts as the one that does if it `ends` then.
+    pub(crate) fn next(&self, ends: bool) -> Option<Event> {
+        let mut state = self.state.lock();
+        let event = state.events.pop_front();
+        state.served &= event.is_some() || !ends;
+        event
+    }
+
+    pub(crate) fn give_up_serving(&self) {
+        let mut state = self.state.lock();
+        state.served = false;
+        state.events.clear();
+    }
+
+    pub(crate) fn counts(&self) -> StackCounts {
+        // Relaxed, all: statistics.
+        StackCounts {
+            taken: self.taken.load(Ordering::Relaxed),
+            skipped: self.skipped.load(Ordering::Relaxed),
+            failed: self.failed.load(Ordering::Relaxed),
+        }
+    }
+
+    fn allows(&self, state: &mut State, now: u64) -> bool {
+        let passed = self.clock.to_duration(now - state.reckoned_at.min(now));
+        let earned = passed.as_secs_f64() * f64::from(EACH_SECOND);
+        state.allowed = (state.allowed + earned).min(f64::from(BURST));
+        state.reckoned_at = now;
+        let allows = state.allowed >= 1.0 && state.events.len() < QUEUE_MAX;
+        state.allowed -= if allows { 1.0 } else { 0.0 };
+        allows
+    }
+
+    fn push_caught(&self, state: &mut State, caught: Caught) {
+        // Relaxed: a statistic.
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        state.events.push_back(Event::Caught(Box::new(caught)));
+    }
+
+    /// Stops watching a poll. An answer that has not come is not waited for.
+    fn forget(&self, state: &mut State, at: usize) {
+        if state.watched.swap_remove(at).pending.is_some() {
+            self.asked.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Watched {
+    fn new(poll: PollId, kind: Kind) -> Self {
+        Self {
+            poll,
+            kind,
+            blocked: false,
+            reached: 0,
+            next: 0,
+            pending: None,
+        }
+    }
+
+    fn caught(&self, weight: u64, within: Option<String>, stack: Stack) -> Caught {
+        Caught {
+            poll: self.poll,
+            kind: self.kind,
+            blocked: self.blocked,
+            weight,
+            within,
+            stack,
+        }
+    }
+}
+
+impl fmt::Debug for Stacks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stacks")
+            .field("on", &self.on)
+            .field("counts", &self.counts())
+            .finish_non_exhaustive()
+    }
+}

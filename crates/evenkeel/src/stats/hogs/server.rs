@@ -1,0 +1,211 @@
+//! The thread that makes names of stacks.
+//!
+//! It starts when there is a stack, has the lowest priority, and ends when none has come for a
+//! while. What it has learned, such as the symbols of addresses, stays with the runtime.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::sched::HogReport;
+use crate::sched::shared::Shared;
+use crate::sched::stacks::{Caught, Event, PollId};
+use crate::stats::dump::DumpFrame;
+use crate::stats::symbols::Symbols;
+use crate::sync::Arc;
+use crate::sync::thread::{self, Builder};
+use crate::sys::thread::{NICE_MAX, current, lower};
+
+use super::HogNames;
+use super::frames::Frames;
+use super::naming::{Name, OwnCrates};
+
+/// How often it looks for events, and after how many looks in vain it ends.
+const LOOK: Duration = Duration::from_millis(10);
+const LOOKS_MAX: u32 = 20;
+/// How many polls are remembered at most. One whose end is never told is forgotten some time.
+const POLLS_MAX: usize = 1024;
+/// How many reports wait for stacks at most.
+const REPORTS_MAX: usize = 64;
+
+/// What it keeps from one thread to the next.
+pub(super) struct Tools {
+    frames: Frames,
+    symbols: Symbols,
+    own: OwnCrates,
+    polls: HashMap<PollId, Named>,
+    reports: Vec<(PollId, HogReport)>,
+}
+
+/// A poll whose stack was taken.
+struct Named {
+    name: Name,
+    within: Option<String>,
+    /// Its last stack, for the time that is left when it ends.
+    folded: String,
+    class: crate::Class,
+    spawned_at: super::Site,
+}
+
+impl Tools {
+    pub(super) fn new() -> Self {
+        Self {
+            frames: Frames::new(),
+            symbols: Symbols::default(),
+            own: OwnCrates::default(),
+            polls: HashMap::new(),
+            reports: Vec::new(),
+        }
+    }
+}
+
+/// Starts the thread. If the system refuses, what waits is dropped.
+pub(crate) fn start(shared: &Arc<Shared>) {
+    let name = format!("{}-names", shared.config.thread_name);
+    // It keeps nothing of the runtime's alive that has to end with it.
+    let runtime = Arc::downgrade(shared);
+    let run = move || {
+        let _ = lower(current(), NICE_MAX);
+        let mut looks = 0;
+        while let Some(shared) = runtime.upgrade().filter(|shared| !shared.is_stopping()) {
+            let ends = looks >= LOOKS_MAX;
+            let Some(event) = shared.stacks.next(ends) else {
+                deliver_late(&shared, ends);
+                if ends {
+                    return;
+                }
+                drop(shared);
+                looks += 1;
+                thread::sleep(LOOK);
+                continue;
+            };
+            looks = 0;
+            take_in(&shared, event);
+        }
+    };
+    if Builder::new().name(name).spawn(run).is_err() {
+        shared.stacks.give_up_serving();
+    }
+}
+
+fn take_in(shared: &Arc<Shared>, event: Event) {
+    let names = shared.extensions.get::<HogNames>();
+    let mut guard = names.tools.lock();
+    let tools = guard.get_or_insert_with(Tools::new);
+    match event {
+        Event::Caught(caught) => {
+            let poll = caught.poll;
+            tools.name(shared, names, *caught);
+            let mut ready = Vec::new();
+            let reports = tools.reports.extract_if(.., |(of, _)| *of == poll);
+            ready.extend(reports);
+            let ready = ready.into_iter();
+            let ready: Vec<_> = ready.map(|it| tools.filled(it)).collect();
+            drop(guard);
+            ready
+                .into_iter()
+                .for_each(|report| (shared.on_hog)(shared, report));
+        }
+        Event::Ended {
+            poll,
+            length,
+            rest,
+            blocked,
+        } => {
+            let Some(named) = tools.polls.remove(&poll) else {
+                return;
+            };
+            let to_duration = |cycles| shared.clock.to_duration(cycles);
+            let mut table = names.table.lock();
+            table.add(&named.folded, to_duration(rest));
+            let row = table.row(named.name, named.class);
+            let length = to_duration(length);
+            row.ended += 1;
+            row.blocked += u64::from(blocked);
+            row.total += length;
+            row.longest = row.longest.max(length);
+        }
+        Event::Report(poll, report) => {
+            if tools.polls.contains_key(&poll) || !shared.stacks.expects(poll) {
+                let report = tools.filled((poll, report));
+                drop(guard);
+                (shared.on_hog)(shared, report);
+            } else if tools.reports.len() < REPORTS_MAX {
+                tools.reports.push((poll, report));
+            }
+        }
+    }
+}
+
+/// Delivers reports whose stacks did not come; `all` of them before the thread ends.
+fn deliver_late(shared: &Arc<Shared>, all: bool) {
+    let names = shared.extensions.get::<HogNames>();
+    let is_late = |&mut (poll, _): &mut (PollId, HogReport)| all || !shared.stacks.expects(poll);
+    let mut guard = names.tools.lock();
+    let tools = guard.get_or_insert_with(Tools::new);
+    let late: Vec<_> = tools.reports.extract_if(.., is_late).collect();
+    let late: Vec<_> = late.into_iter().map(|it| tools.filled(it)).collect();
+    drop(guard);
+    late.into_iter()
+        .for_each(|report| (shared.on_hog)(shared, report));
+}
+
+impl Tools {
+    fn name(&mut self, shared: &Shared, names: &HogNames, caught: Caught) {
+        self.own.learn(&caught.kind);
+        let addresses = self.frames.of(&caught.stack);
+        let frames = self.symbols.frames(&addresses);
+        let Some(name) = self.own.name(&frames, caught.blocked) else {
+            return;
+        };
+        let folded = fold(&frames);
+        let mut table = names.table.lock();
+        table.add(&folded, shared.clock.to_duration(caught.weight));
+        if let Some(named) = self.polls.get_mut(&caught.poll) {
+            named.folded = folded;
+            return;
+        }
+        let class = caught.kind.class;
+        let spawned_at = super::Site::from(caught.kind.spawned_at);
+        let row = table.row(name.clone(), class);
+        row.count += 1;
+        row.spawned_at.clone_from(&spawned_at);
+        row.future = caught.kind.future.name().into();
+        if caught.within.is_some() {
+            row.within.clone_from(&caught.within);
+        }
+        if self.polls.len() >= POLLS_MAX {
+            self.polls.clear();
+        }
+        let named = Named {
+            name,
+            within: caught.within,
+            folded,
+            class,
+            spawned_at,
+        };
+        self.polls.insert(caught.poll, named);
+    }
+
+    fn filled(&self, (poll, report): (PollId, HogReport)) -> HogReport {
+        // A poll that has ended meanwhile was named by its kind's spawn site as well.
+        let Some(named) = self.polls.get(&poll) else {
+            return report;
+        };
+        debug_assert!(named.spawned_at == *report.spawned_at, "of the same poll");
+        HogReport {
+            function: Some(named.name.function.clone()),
+            callee: named.name.callee.clone(),
+            within: named.within.clone(),
+            ..report
+        }
+    }
+}
+
+/// The functions, the outermost first, as tools for flame graphs read them.
+fn fold(frames: &[DumpFrame]) -> String {
+    let names = frames.iter().rev();
+    let names: Vec<_> = names
+        .map(|frame| super::naming::cut(&frame.function).replace(';', ","))
+        .collect();
+    names.join(";")
+}

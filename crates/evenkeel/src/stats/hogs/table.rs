@@ -1,0 +1,104 @@
+//! What is kept of hogs' stacks: functions, and whole stacks for flame graphs.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::class::Class;
+
+use super::naming::Name;
+use super::{HogFunction, HogProfile};
+
+/// How many functions have rows of their own, and how many stacks. What comes beyond is added up in
+/// one row, [`OTHERS`].
+const FUNCTIONS_MAX: usize = 256;
+const STACKS_MAX: usize = 1024;
+const OTHERS: &str = "(others)";
+
+/// See the module's documentation.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Table {
+    functions: HashMap<(Name, Class), HogFunction>,
+    /// Functions, the outermost first, separated by `;`.
+    stacks: HashMap<String, Duration>,
+}
+
+impl Table {
+    /// The row of a function.
+    pub(super) fn row(&mut self, name: Name, class: Class) -> &mut HogFunction {
+        let key = (name, class);
+        let is_full = self.functions.len() >= FUNCTIONS_MAX && !self.functions.contains_key(&key);
+        let (name, class) = if is_full {
+            let function = OTHERS.to_owned();
+            let name = Name {
+                function,
+                callee: None,
+            };
+            (name, Class::NORMAL)
+        } else {
+            key
+        };
+        let row = self.functions.entry((name.clone(), class));
+        row.or_insert_with(|| HogFunction {
+            function: name.function,
+            callee: name.callee,
+            class,
+            ..HogFunction::default()
+        })
+    }
+
+    /// Adds to the time of a stack.
+    pub(super) fn add(&mut self, stack: &str, time: Duration) {
+        let is_new = !self.stacks.contains_key(stack);
+        let stack = if is_new && self.stacks.len() >= STACKS_MAX {
+            OTHERS
+        } else {
+            stack
+        };
+        *self.stacks.entry(stack.to_owned()).or_default() += time;
+    }
+
+    /// The functions, those with the most time first.
+    pub(super) fn functions(&self) -> Vec<HogFunction> {
+        let mut rows: Vec<_> = self.functions.values().cloned().collect();
+        rows.sort_by(|a, b| b.total.cmp(&a.total).then(a.function.cmp(&b.function)));
+        rows
+    }
+
+    pub(super) fn profile(&self) -> HogProfile {
+        let mut stacks: Vec<_> = (self.stacks.iter())
+            .map(|(stack, &time)| (stack.clone(), time))
+            .collect();
+        stacks.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+        HogProfile { stacks }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(number: usize) -> Name {
+        Name {
+            function: format!("app::f{number}"),
+            callee: None,
+        }
+    }
+
+    #[test]
+    fn beyond_its_limits_the_table_adds_up() {
+        let mut table = Table::default();
+        for number in 0..2 * STACKS_MAX {
+            table.row(name(number), Class::BULK).count += 1;
+            table.add(&format!("app::f{number}"), Duration::from_millis(1));
+        }
+        let functions = table.functions();
+        assert_eq!(functions.len(), FUNCTIONS_MAX + 1);
+        let sum: u64 = functions.iter().map(|row| row.count).sum();
+        assert_eq!(sum, 2 * STACKS_MAX as u64);
+        let profile = table.profile();
+        assert_eq!(profile.stacks.len(), STACKS_MAX + 1);
+        assert_eq!(profile.stacks[0].0, OTHERS);
+        let sum: Duration = profile.stacks.iter().map(|stack| stack.1).sum();
+        assert_eq!(sum, Duration::from_millis(2 * STACKS_MAX as u64));
+    }
+}

@@ -1,0 +1,126 @@
+//! The program and the libraries that it has loaded, with what is needed to find the callers of
+//! their functions.
+
+use std::ffi::CStr;
+use std::ops::Range;
+use std::ptr;
+
+use super::super::Module;
+use super::copy::copy_memory;
+
+/// How a header says where the table is that it belongs to: four bytes, relative to themselves.
+const RELATIVE: u8 = 0x1b;
+/// The largest table that is copied. That of a program of 500 MB has about so much.
+const TABLE_MAX: u64 = 64 << 20;
+
+/// All that are loaded now. One without tables is left out.
+pub(crate) fn modules() -> Vec<Module> {
+    let mut modules = Vec::new();
+    // SAFETY: the callback gets the pointer that is passed here, to a vector that outlives the call
+    // and that nothing else uses meanwhile.
+    unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut modules).cast()) };
+    modules
+}
+
+/// How often libraries have been loaded and unloaded: [`modules`] may differ if it does.
+pub(crate) fn changes() -> u64 {
+    let mut changes = 0_u64;
+    // SAFETY: as above.
+    unsafe { libc::dl_iterate_phdr(Some(count), (&raw mut changes).cast()) };
+    changes
+}
+
+unsafe extern "C" fn count(
+    info: *mut libc::dl_phdr_info,
+    _: libc::size_t,
+    changes: *mut libc::c_void,
+) -> libc::c_int {
+    // SAFETY: the loader passes a live structure, and the pointer that `changes` gave it.
+    unsafe { *changes.cast::<u64>() = (*info).dlpi_adds + (*info).dlpi_subs };
+    // One says it all.
+    1
+}
+
+unsafe extern "C" fn note(
+    info: *mut libc::dl_phdr_info,
+    _: libc::size_t,
+    modules: *mut libc::c_void,
+) -> libc::c_int {
+    // SAFETY: the loader passes a live structure, and the pointer that `modules` gave it.
+    let (info, modules) = unsafe { (&*info, &mut *modules.cast::<Vec<Module>>()) };
+    // SAFETY: the structure names so many headers; a null pointer has none.
+    let headers = match info.dlpi_phdr.is_null() {
+        true => &[],
+        false => unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) },
+    };
+    let name = if info.dlpi_name == ptr::null() {
+        String::new()
+    } else {
+        // SAFETY: the loader's names end with a zero, and live during the call.
+        unsafe { CStr::from_ptr(info.dlpi_name) }
+            .to_string_lossy()
+            .into_owned()
+    };
+    modules.extend(read(name, info.dlpi_addr, headers));
+    0
+}
+
+fn read(name: String, base: u64, headers: &[libc::Elf64_Phdr]) -> Option<Module> {
+    let range = |header: &libc::Elf64_Phdr| {
+        let start = base.wrapping_add(header.p_vaddr);
+        start..start.saturating_add(header.p_memsz)
+    };
+    let of_type = |wanted| headers.iter().filter(move |header| header.p_type == wanted);
+    let loaded = || of_type(libc::PT_LOAD).map(range);
+    let memory = loaded().map(|part| part.start).min()?..loaded().map(|part| part.end).max()?;
+    let index = of_type(libc::PT_GNU_EH_FRAME).map(range).next()?;
+    let (table_index, head) = (copied(index.clone())?, index.start);
+    // The version, three encodings, and where the table is.
+    let &[_, RELATIVE, _, _, a, b, c, d, ..] = table_index.as_slice() else {
+        return None;
+    };
+    let offset = i64::from(i32::from_le_bytes([a, b, c, d]));
+    let start = (head + 4).checked_add_signed(offset)?;
+    let within = loaded().find(|part| part.contains(&start))?;
+    let table = start..within.end;
+    Some(Module {
+        name,
+        memory,
+        base,
+        frames: copied(table.clone())?,
+        frames_at: table,
+        index: table_index,
+        index_at: index,
+    })
+}
+
+fn copied(range: Range<u64>) -> Option<Vec<u8>> {
+    let len = range.end.checked_sub(range.start)?;
+    if len > TABLE_MAX {
+        return None;
+    }
+    let mut bytes = vec![0; len as usize];
+    let mut done = 0;
+    while done < bytes.len() {
+        match copy_memory(range.start + done as u64, &mut bytes[done..]) {
+            0 => return None,
+            copied => done += copied,
+        }
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_and_its_libraries_are_found_with_their_tables() {
+        let modules = modules();
+        let here = note as *const () as u64;
+        let own = modules.iter().filter(|it| it.memory.contains(&here));
+        assert_eq!(own.count(), 1, "{:?}", modules.len());
+        assert!(modules.iter().all(|it| !it.frames.is_empty()));
+        assert_eq!(changes(), changes());
+    }
+}
