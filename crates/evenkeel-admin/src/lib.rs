@@ -18,6 +18,8 @@
 //! | `GET /metrics` | OpenMetrics text, for Prometheus; [`metrics::page`] lists them all |
 //! | `GET /stats` | a [`Snapshot`] as JSON: [`Stats`](evenkeel::stats::Stats) and the process; times are nanoseconds |
 //! | `GET /stats.txt` | the same for people, on a screen |
+//! | `GET /hogs.txt` | what hogs were doing, by function; `/stats` has the same as JSON |
+//! | `GET /hogs.folded` | stacks of hogs, as tools for flame graphs read them |
 //! | `GET /tasks` | what tasks have cost, and what they do, as JSON |
 //! | `GET /dump` | where tasks wait, as stacks of async functions, as JSON |
 //! | `GET /tasks.txt`, `GET /dump.txt` | the same for people |

@@ -45,6 +45,8 @@ pub(crate) fn router(runtime: Handle, access: Access) -> Router {
         .route("/metrics", get(metrics))
         .route("/stats", get(stats))
         .route("/stats.txt", get(stats_text))
+        .route("/hogs.txt", get(hogs_text))
+        .route("/hogs.folded", get(hogs_folded))
         .route("/tasks", get(tasks::list))
         .route("/tasks.txt", get(tasks::list_text))
         .route("/dump", get(tasks::dump))
@@ -106,6 +108,24 @@ async fn stats(State(runtime): State<Handle>) -> Response {
 
 async fn stats_text(State(runtime): State<Handle>) -> String {
     format!("{}\n", runtime.stats())
+}
+
+/// What hogs were doing, a line for each function.
+async fn hogs_text(State(runtime): State<Handle>) -> String {
+    let stats = runtime.stats();
+    let lines = stats.hog_functions.iter().map(|row| format!("{row}\n"));
+    let stacks = stats.hog_stacks;
+    lines.collect::<String>()
+        + &format!(
+            "by {} stacks; {} were not taken\n",
+            stacks.taken,
+            stacks.skipped + stacks.failed
+        )
+}
+
+/// Stacks of hogs, as tools for flame graphs read them.
+async fn hogs_folded(State(runtime): State<Handle>) -> String {
+    runtime.hog_profile().to_string()
 }
 
 async fn settings(State(runtime): State<Handle>) -> Json<Settings> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evenkeel::stats::{CheckCounts, HogStats, LaneStats, Stats};
+use evenkeel::stats::{CheckCounts, HogFunction, HogStats, LaneStats, Stats};
 use evenkeel_admin::Snapshot;
 
 /// The states of a worker, in the order in which they are shown.
@@ -21,6 +21,8 @@ pub(crate) struct View {
     pub(crate) classes: Vec<ClassRow>,
     /// Since the runtime began, as hogs are rare.
     pub(crate) hogs: Vec<HogStats>,
+    /// What they were doing; likewise.
+    pub(crate) functions: Vec<HogFunction>,
     pub(crate) lanes: Vec<LaneStats>,
     pub(crate) rates: Rates,
     /// The names of the classes, by index.
@@ -122,6 +124,7 @@ impl View {
             workers: states(&since),
             classes: classes(&since, seconds),
             hogs: now.stats.hogs.clone(),
+            functions: now.stats.hog_functions.clone(),
             lanes: since.lanes.clone(),
             rates: rates(before, now, &since, seconds),
             names: (now.stats.classes.iter())

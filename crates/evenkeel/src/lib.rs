@@ -168,7 +168,9 @@ mod fs {
 mod sys {
     pub(crate) mod prefetch;
     mod stack {
-        mod slots;
+        mod linux {
+            mod slots;
+        }
     }
 }
 #[cfg(evenkeel_loom)]

@@ -188,14 +188,19 @@ function showClasses(classes) {
   ]));
 }
 
-function showHogs(hogs, classes) {
+function showHogs(hogs, functions, classes) {
   const heads = ["spawned at", "class", "polls", "blocked", "mean", "longest", { text: "future" }];
   const at = (site) => `${site.file}:${site.line}`;
-  table("hogs", heads, hogs.slice(0, 20).map((it) => [
+  const doing = functions.slice(0, 10).map((it) => [
+    { text: `in ${it.function}` }, classes[it.class]?.name ?? it.class, grouped(it.count), grouped(it.blocked),
+    duration(it.ended ? it.total / it.ended : 0), duration(it.longest),
+    { text: [it.callee && `> ${it.callee}`, it.within && `within ${it.within}`].filter(Boolean).join(", ") },
+  ]);
+  table("hogs", heads, doing.concat(hogs.slice(0, 20).map((it) => [
     { text: it.name ? `${it.name} (${at(it.spawned_at)})` : at(it.spawned_at) }, classes[it.class]?.name ?? it.class,
     grouped(it.count), grouped(it.blocked), duration(it.count ? it.total / it.count : 0),
     duration(it.longest), { text: it.future },
-  ]), "No task has held up a worker so far.");
+  ])), "No task has held up a worker so far.");
 }
 
 function showLanes(lanes, earlier, seconds) {
@@ -256,7 +261,7 @@ function show(now) {
   plot("deliveries", [["deliveries", deliveries]], grouped);
   showWorkers(workers);
   showClasses(classes);
-  showHogs(now.hogs, now.classes);
+  showHogs(now.hogs, now.hog_functions ?? [], now.classes);
   showLanes(now.lanes, earlier.lanes, seconds);
   const up = Math.max(...now.workers.map((worker) => worker.wall));
   say(`up for ${duration(up)}, ${workers.length} workers, utilisation ${percent(used)}`);

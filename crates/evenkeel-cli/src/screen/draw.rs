@@ -183,7 +183,20 @@ fn class_table(view: &View, chosen: usize) -> Table<'static> {
 fn hog_table(view: &View, shown: &Shown) -> Table<'static> {
     let mut hogs: Vec<HogStats> = view.hogs.clone();
     shown.choices.sort.sort(&mut hogs);
-    let rows = hogs.iter().map(|hog| {
+    let functions = view.functions.iter().map(|it| {
+        let class = view.names.get(it.class.index());
+        let callee = it.callee.iter().map(|callee| format!(" > {callee}"));
+        let within = it.within.iter().map(|within| format!(", within {within}"));
+        let doing: String = callee.chain(within).collect();
+        Row::new([
+            Count(it.count).to_string(),
+            Time::of(it.mean()).to_string(),
+            Time::of(it.longest).to_string(),
+            class.cloned().unwrap_or_else(|| it.class.to_string()),
+            format!("in {}{doing}", it.function),
+        ])
+    });
+    let kinds = hogs.iter().map(|hog| {
         let mean = hog
             .total
             .checked_div(u32::try_from(hog.count).unwrap_or(u32::MAX));
@@ -206,6 +219,7 @@ fn hog_table(view: &View, shown: &Shown) -> Table<'static> {
         Constraint::Length(10),
         Constraint::Min(20),
     ];
+    let rows = functions.chain(kinds);
     let names = ["hogs", "mean", "longest", "class", "spawned at"];
     let caption = format!("by {}", shown.choices.sort.name());
     let table = Table::new(rows, widths).header(head(names));

@@ -196,8 +196,8 @@ setters! {
     /// a second for each kind of task. If it panics, nothing else happens.
     on_hog(hook: impl Fn(&HogReport) + Send + Sync + 'static)
         => config.on_hog = Some(HogHook::new(hook));
-    /// Sets whether stacks of hogs are taken, so that they are named by the function that computed or
-    /// blocked. Default: true, and at most 100 a second. Nothing is done while nobody hogs.
+    /// Sets whether stacks of hogs are taken, so that they are named by the function that computed
+    /// or blocked. Default: true, and at most 100 a second. Nothing is done while nobody hogs.
     ///
     /// A thread that computes is interrupted by the signal `SIGURG`, which costs its poll some
     /// microseconds; a thread that blocks is not. Needs the feature `hog-stacks`, and Linux.

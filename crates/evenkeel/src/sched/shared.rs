@@ -279,8 +279,8 @@ impl Shared {
         if let Some(row) = row {
             let report = hog.report(&row, &self.clock);
             match self.stacks.keep_report(hog.poll, report) {
-                Ok(()) => self.serve_stacks(),
-                Err(report) => (self.on_hog)(self, report),
+                None => self.serve_stacks(),
+                Some(report) => (self.on_hog)(self, report),
             }
         }
     }

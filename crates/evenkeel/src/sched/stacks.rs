@@ -18,6 +18,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
+use crate::class::Class;
 use crate::clock::Clock;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, MutexGuard};
@@ -168,11 +169,13 @@ impl Stacks {
         let at = match known.filter(|&at| state.watched[at].poll == poll) {
             Some(at) => at,
             None => {
-                let Some(kind) = desk.running_kind(crate::Class::NORMAL) else {
+                let Some(kind) = desk.running_kind(Class::NORMAL) else {
                     return;
                 };
                 // The last poll at this desk, if it is still watched, turned out to be no hog's.
-                known.map(|at| self.forget(&mut state, at));
+                if let Some(at) = known {
+                    self.forget(&mut state, at);
+                }
                 state.watched.push(Watched::new(poll, kind));
                 state.watched.len() - 1
             }
@@ -230,8 +233,10 @@ impl Stacks {
                     weight,
                     within,
                 });
+                // Relaxed: a hint.
                 self.asked.fetch_add(1, Ordering::Relaxed);
             }
+            // Relaxed: a statistic.
             _ => drop(self.failed.fetch_add(1, Ordering::Relaxed)),
         }
     }
@@ -249,6 +254,7 @@ impl Stacks {
         for at in 0..state.watched.len() {
             self.collect_from(&mut state, at, now);
         }
+        // Relaxed: as above.
         self.asked.load(Ordering::Relaxed) > 0
     }
 
@@ -265,12 +271,14 @@ impl Stacks {
         let Some(pending) = watched.pending.take() else {
             return;
         };
+        // Relaxed, both: a hint, and a statistic.
         self.asked.fetch_sub(1, Ordering::Relaxed);
         match answer.flatten() {
             Some(stack) => {
                 let caught = watched.caught(pending.weight, pending.within, stack);
                 self.push_caught(state, caught);
             }
+            // Relaxed: as above.
             None => drop(self.failed.fetch_add(1, Ordering::Relaxed)),
         }
     }
@@ -300,18 +308,18 @@ impl Stacks {
     }
 
     /// Takes a report if there is, or will soon be, a stack of its poll; gives it back otherwise.
-    pub(crate) fn keep_report(&self, poll: PollId, report: HogReport) -> Result<(), HogReport> {
+    pub(crate) fn keep_report(&self, poll: PollId, report: HogReport) -> Option<HogReport> {
         if !self.on {
-            return Err(report);
+            return Some(report);
         }
         let mut state = self.state.lock();
         let is_watched = state.watched.iter().any(|it| it.poll == poll);
         let comes = |event: &Event| matches!(event, Event::Caught(it) if it.poll == poll);
         if !is_watched && !state.events.iter().any(comes) {
-            return Err(report);
+            return Some(report);
         }
         state.events.push_back(Event::Report(poll, report));
-        Ok(())
+        None
     }
 
     /// Whether a stack of this poll is still to come.
@@ -379,6 +387,7 @@ impl Stacks {
     /// Stops watching a poll. An answer that has not come is not waited for.
     fn forget(&self, state: &mut State, at: usize) {
         if state.watched.swap_remove(at).pending.is_some() {
+            // Relaxed: a hint.
             self.asked.fetch_sub(1, Ordering::Relaxed);
         }
     }

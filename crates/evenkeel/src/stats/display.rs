@@ -63,7 +63,13 @@ impl Stats {
         for hog in worst.iter().take(ROWS_MAX) {
             hog.line(f)?;
         }
-        more(f, worst.len(), "kind of tasks", "kinds of tasks")
+        more(f, worst.len(), "kind of tasks", "kinds of tasks")?;
+        let found = self.hog_functions.iter().filter(|row| row.count > 0);
+        let found: Vec<_> = found.collect();
+        for row in found.iter().take(ROWS_MAX) {
+            writeln!(f, "  in {row}")?;
+        }
+        more(f, found.len(), "function", "functions")
     }
 
     /// Only if it is something.

@@ -67,8 +67,7 @@ pub(crate) trait Ends: Send + Sync {
     any(target_arch = "x86_64", target_arch = "aarch64"),
     not(any(evenkeel_preempt, evenkeel_tsan))
 ))]
-#[path = "stack/linux.rs"]
-mod imp;
+mod linux;
 
 #[cfg(not(all(
     feature = "hog-stacks",
@@ -76,7 +75,21 @@ mod imp;
     any(target_arch = "x86_64", target_arch = "aarch64"),
     not(any(evenkeel_preempt, evenkeel_tsan))
 )))]
-#[path = "stack/none.rs"]
-mod imp;
+mod none;
+
+#[cfg(all(
+    feature = "hog-stacks",
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(any(evenkeel_preempt, evenkeel_tsan))
+))]
+use linux as imp;
+#[cfg(not(all(
+    feature = "hog-stacks",
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(any(evenkeel_preempt, evenkeel_tsan))
+)))]
+use none as imp;
 
 pub(crate) use imp::{Asked, SUPPORTED, ask, changes, modules, read_blocked};

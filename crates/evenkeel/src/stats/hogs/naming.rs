@@ -48,10 +48,10 @@ impl OwnCrates {
         if is_others(kind.spawned_at.file()) || self.0.len() > 64 {
             return;
         }
-        if let Some(own) = crate_of(kind.future.name()).filter(|own| !is_std(own)) {
-            if !self.0.contains(own) {
-                self.0.insert(own.to_owned());
-            }
+        if let Some(own) = crate_of(kind.future.name()).filter(|own| !is_std(own))
+            && !self.0.contains(own)
+        {
+            self.0.insert(own.to_owned());
         }
     }
 

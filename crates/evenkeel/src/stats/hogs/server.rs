@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use crate::class::Class;
 use crate::sched::HogReport;
 use crate::sched::shared::Shared;
 use crate::sched::stacks::{Caught, Event, PollId};
@@ -42,7 +43,7 @@ struct Named {
     within: Option<String>,
     /// Its last stack, for the time that is left when it ends.
     folded: String,
-    class: crate::Class,
+    class: Class,
     spawned_at: super::Site,
 }
 

@@ -5,6 +5,8 @@ mod copy;
 mod modules;
 mod signal;
 mod slots;
+#[cfg(all(test, not(evenkeel_loom)))]
+mod soak;
 
 pub(crate) use blocked::read_blocked;
 pub(crate) use modules::{changes, modules};

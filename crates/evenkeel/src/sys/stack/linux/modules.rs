@@ -3,7 +3,6 @@
 
 use std::ffi::CStr;
 use std::ops::Range;
-use std::ptr;
 
 use super::super::Module;
 use super::copy::copy_memory;
@@ -48,12 +47,12 @@ unsafe extern "C" fn note(
 ) -> libc::c_int {
     // SAFETY: the loader passes a live structure, and the pointer that `modules` gave it.
     let (info, modules) = unsafe { (&*info, &mut *modules.cast::<Vec<Module>>()) };
-    // SAFETY: the structure names so many headers; a null pointer has none.
     let headers = match info.dlpi_phdr.is_null() {
         true => &[],
+        // SAFETY: the structure names so many headers.
         false => unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) },
     };
-    let name = if info.dlpi_name == ptr::null() {
+    let name = if info.dlpi_name.is_null() {
         String::new()
     } else {
         // SAFETY: the loader's names end with a zero, and live during the call.
