@@ -393,11 +393,17 @@ mod tests {
         }
     }
 
+    /// What a task with this future polls.
+    #[cfg(feature = "console")]
+    type Polled<F> = crate::sched::task::console::Watched<F>;
+    #[cfg(not(feature = "console"))]
+    type Polled<F> = F;
+
     /// The kind of a task of class `NORMAL` without a name that has a future of this type.
     fn kind_of<F: 'static>(_: &F, spawned_at: &'static Location<'static>) -> Kind {
         Kind {
             spawned_at,
-            future: const { &FutureType::of::<F>() },
+            future: const { &FutureType::of::<Polled<F>>() },
             name: None,
             class: Class::NORMAL,
         }
