@@ -77,8 +77,9 @@
 //!   scope, method calls are ambiguous: import one.
 //! - `tokio-context`: [`Builder::tokio_context`](runtime::Builder::tokio_context), a runtime of
 //!   Tokio's beside this one.
-//! - `hog-stacks` (on by default): stacks, by which [`Handle::dump`](runtime::Handle::dump) names
-//!   functions.
+//! - `hog-stacks` (on by default): stacks, by which hogs are named by function
+//!   ([how](guide::hogs#what-it-was-doing)), and tasks that wait by
+//!   [`Handle::dump`](runtime::Handle::dump).
 //! - `tracing`: an event for each report of a hog.
 //! - `console`: a span of `tracing` for each task and events of its wakers, by which tokio-console
 //!   shows the tasks ([how](guide::watching)).
