@@ -18,6 +18,7 @@ const KNOWN_MAX: usize = 4096;
 
 /// What begins with these is inside the standard library or the runtime. The runtime's futures that
 /// users name, such as those of sockets and timers, are not among them.
+#[cfg(any(feature = "hog-stacks", test))]
 const INTERNAL: [&str; 10] = [
     "alloc::",
     "backtrace::",
@@ -31,6 +32,7 @@ const INTERNAL: [&str; 10] = [
     "evenkeel::timer::",
 ];
 /// An exception, as it is a future that users name.
+#[cfg(any(feature = "hog-stacks", test))]
 const JOIN_HANDLE: &str = "evenkeel::sched::task::join::JoinHandle";
 /// The function that takes a stack when a waker is cloned.
 const CLONE: &str = "sched::task::cell::clone_traced";
@@ -101,6 +103,7 @@ fn frame(name: &str, site: Option<super::site::Site>) -> DumpFrame {
 
 /// An async function is a closure inside the function that is called; its reader knows it by the
 /// latter's name.
+#[cfg(any(feature = "hog-stacks", test))]
 fn without_closures(name: &str) -> &str {
     let mut name = name;
     while let Some((outer, last)) = name.rsplit_once("::") {
@@ -113,6 +116,7 @@ fn without_closures(name: &str) -> &str {
 }
 
 /// Of a trait's function, the type that has it decides.
+#[cfg(any(feature = "hog-stacks", test))]
 fn is_internal(name: &str) -> bool {
     let path = name.trim_start_matches(['<', '&', '*']);
     let path = path.trim_start_matches("mut ");

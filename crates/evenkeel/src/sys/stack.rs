@@ -5,7 +5,11 @@
 //! many calls would then fail with `EINTR`, which not all code expects. The kernel tells where such
 //! a thread stands, and its stack is copied from outside.
 //!
-//! A copy is only bytes; `hogs` makes functions of them.
+//! A copy is only bytes; `stats::hogs` makes functions of them.
+#![cfg_attr(
+    not(feature = "hog-stacks"),
+    allow(dead_code, reason = "no stacks are taken without the feature")
+)]
 
 use std::ops::Range;
 
@@ -20,15 +24,6 @@ pub(crate) struct Registers {
     pub(crate) frame: Option<u64>,
     /// The link register, on processors that have one.
     pub(crate) link: u64,
-}
-
-impl Registers {
-    pub(crate) const NONE: Self = Self {
-        instruction: 0,
-        stack: 0,
-        frame: None,
-        link: 0,
-    };
 }
 
 /// A thread's registers, and its stack from the newest byte on.
@@ -92,4 +87,6 @@ use linux as imp;
 )))]
 use none as imp;
 
-pub(crate) use imp::{Asked, SUPPORTED, ask, changes, modules, read_blocked};
+pub(crate) use imp::{Asked, SUPPORTED, ask, read_blocked};
+#[cfg(feature = "hog-stacks")]
+pub(crate) use imp::{changes, modules};

@@ -17,6 +17,10 @@ pub(crate) struct ThreadId {
 impl ThreadId {
     /// Its number, as the system's calls take it.
     #[cfg(target_os = "linux")]
+    #[cfg_attr(
+        any(not(feature = "hog-stacks"), evenkeel_preempt, evenkeel_tsan),
+        allow(dead_code, reason = "no stacks are taken in these builds")
+    )]
     pub(crate) fn number(self) -> libc::pid_t {
         self.tid
     }

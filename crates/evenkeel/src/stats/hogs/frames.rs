@@ -4,9 +4,6 @@ use crate::sys::stack::Stack;
 
 pub(super) use imp::Frames;
 
-/// A stack is followed so far. An async function takes one frame or two for each level.
-const DEPTH_MAX: usize = 256;
-
 #[cfg(all(
     feature = "hog-stacks",
     any(target_arch = "x86_64", target_arch = "aarch64")
@@ -19,8 +16,11 @@ mod imp {
         UnwindRegsNative, Unwinder, UnwinderNative,
     };
 
-    use super::{DEPTH_MAX, Stack};
+    use super::Stack;
     use crate::sys::stack;
+
+    /// A stack is followed so far. An async function takes one frame or two for each level.
+    const DEPTH_MAX: usize = 256;
 
     /// Finds frames by the tables of the program and its libraries.
     pub(in crate::stats::hogs) struct Frames {

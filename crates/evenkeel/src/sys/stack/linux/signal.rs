@@ -21,6 +21,13 @@ const SIGNAL: libc::c_int = libc::SIGURG;
 /// What tells our signals from those of others: a code that neither the kernel nor libc gives.
 const CODE: libc::c_int = -0x45;
 
+const NO_REGISTERS: Registers = Registers {
+    instruction: 0,
+    stack: 0,
+    frame: None,
+    link: 0,
+};
+
 static COPIES: Slots<StackCopy, SLOTS> = Slots([const { Slot::new(StackCopy::new()) }; SLOTS]);
 /// Who handled the signal before this module did.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
@@ -54,7 +61,7 @@ impl StackCopy {
         Self {
             watched: ptr::null(),
             number: 0,
-            registers: Registers::NONE,
+            registers: NO_REGISTERS,
             buffer: Vec::new(),
             len: 0,
             is_over: false,
