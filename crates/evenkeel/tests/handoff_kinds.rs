@@ -317,7 +317,7 @@ fn a_report_says_whether_a_hog_was_blocked_and_the_type_of_its_future() {
         let report = reports.lock().unwrap()[0].clone();
         assert!(report.blocked && report.running, "{report:?}");
         assert!(report.future.contains("stuck"), "{report:?}");
-        assert!(report.to_string().contains(", blocked;"), "{report}");
+        assert!(report.to_string().contains(", blocked"), "{report}");
         gate.open();
         wait_for(&runtime, task);
         runtime.shutdown(LIMIT).unwrap();
