@@ -9,12 +9,16 @@ use crate::defaults::DROP_TIMEOUT;
 use crate::sched::shared::Shared;
 use crate::sched::task::JoinHandle;
 use crate::stats::Stats;
+use crate::sync::thread;
 use crate::sync::{Arc, Mutex};
 
 use super::builder::{BuildError, Builder};
 use super::handle::Handle;
 use super::shutdown::{self, ShutdownError};
 use super::threads::Threads;
+
+/// How long the end waits for the thread that makes names of hogs' stacks.
+const NAMES_MAX: Duration = Duration::from_secs(1);
 
 /// A runtime: workers that run tasks, check I/O and keep timers, and threads for blocking work.
 ///
@@ -153,7 +157,13 @@ impl Runtime {
             Some(threads) => {
                 let shared = self.handle.shared();
                 let end = || shutdown::shut_down(shared, threads, timeout);
-                shared.config.surrounded(end)
+                let ended = shared.config.surrounded(end);
+                // It may have a program's file open, to read its symbols.
+                let names_until = crate::clock::now() + NAMES_MAX.min(timeout);
+                while shared.stacks.is_served() && crate::clock::now() < names_until {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                ended
             }
             None => Ok(()),
         }

@@ -111,7 +111,7 @@ pub(crate) struct Shared {
     pub(crate) on_hog: fn(&Arc<Shared>, HogReport),
     /// Starts a thread that makes names of stacks.
     pub(crate) on_stacks: fn(&Arc<Shared>),
-    pub(crate) stacks: Stacks,
+    pub(crate) stacks: Arc<Stacks>,
     pub(crate) extensions: Extensions,
     /// Deliveries by reads on threads without a desk.
     pub(crate) outside: Mutex<DeliveryCounts>,
@@ -154,7 +154,7 @@ impl Shared {
             clock,
             on_hog,
             on_stacks,
-            stacks: Stacks::new(config.hog_stacks, clock),
+            stacks: Arc::new(Stacks::new(config.hog_stacks, clock)),
             extensions,
             outside: Mutex::new(DeliveryCounts::new()),
             config,
@@ -339,6 +339,7 @@ impl Shared {
         self.injection_queues.iter().for_each(InjectionQueue::close);
         (0..self.seats.len()).for_each(|worker| self.unpark(worker));
         self.monitor.rouse();
+        self.stacks.close();
         let waiting = self.heavy_pool.close();
         waiting.into_iter().for_each(|task| self.cancel(task));
         true

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use crate::class::Class;
 use crate::clock::Clock;
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, MutexGuard};
 use crate::sys::stack::{self, Asked, Ends, Stack};
 
@@ -88,6 +88,8 @@ pub(crate) struct StackCounts {
 
 pub(crate) struct Stacks {
     on: bool,
+    /// The runtime ends: nobody wants names any more.
+    closed: AtomicBool,
     clock: Clock,
     state: Mutex<State>,
     /// How many threads were asked and have not answered: a hint for the monitor.
@@ -136,6 +138,7 @@ impl Stacks {
     pub(crate) fn new(on: bool, clock: Clock) -> Self {
         Self {
             on: on && stack::SUPPORTED,
+            closed: AtomicBool::new(false),
             clock,
             state: Mutex::new(State {
                 allowed: f64::from(BURST),
@@ -336,6 +339,7 @@ impl Stacks {
             return false;
         };
         let wants = !state.events.is_empty() && !state.served;
+        let wants = wants && !self.is_closed();
         state.served |= wants;
         wants
     }
@@ -351,6 +355,26 @@ impl Stacks {
         let event = state.events.pop_front();
         state.served &= event.is_some() || !ends;
         event
+    }
+
+    pub(crate) fn close(&self) {
+        // Relaxed: a hint.
+        self.closed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a thread is at it that takes events.
+    pub(crate) fn is_served(&self) -> bool {
+        self.state.lock().served
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        // Relaxed: as above.
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// In the clock's cycles.
+    pub(crate) fn to_duration(&self, cycles: u64) -> Duration {
+        self.clock.to_duration(cycles)
     }
 
     pub(crate) fn give_up_serving(&self) {

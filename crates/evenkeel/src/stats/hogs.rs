@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::class::Class;
 use crate::sched::kinds::Known;
 use crate::sched::shared::Shared;
-use crate::sync::Mutex;
+use crate::sync::{Arc, Mutex};
 
 use super::site::Site;
 use server::Tools;
@@ -193,7 +193,10 @@ impl fmt::Display for HogProfile {
 
 /// What is known of hogs' stacks: an extension of the runtime.
 #[derive(Default)]
-pub(crate) struct HogNames {
+pub(crate) struct HogNames(Arc<Names>);
+
+#[derive(Default)]
+struct Names {
     table: Mutex<Table>,
     /// The table as it was last read: the thread that makes names has the lowest priority, and
     /// nobody waits for it.
@@ -202,7 +205,7 @@ pub(crate) struct HogNames {
     tools: Mutex<Option<Tools>>,
 }
 
-impl HogNames {
+impl Names {
     fn read<R>(&self, read: impl FnOnce(&Table) -> R) -> R {
         let mut last = self.last.lock();
         if let Some(table) = self.table.try_lock() {
@@ -213,7 +216,7 @@ impl HogNames {
 }
 
 pub(super) fn read_functions(shared: &Shared) -> Vec<HogFunction> {
-    shared.extensions.get::<HogNames>().read(Table::functions)
+    shared.extensions.get::<HogNames>().0.read(Table::functions)
 }
 
 pub(super) fn read_stacks(shared: &Shared) -> HogStacks {
@@ -226,5 +229,5 @@ pub(super) fn read_stacks(shared: &Shared) -> HogStacks {
 }
 
 pub(crate) fn profile(shared: &Shared) -> HogProfile {
-    shared.extensions.get::<HogNames>().read(Table::profile)
+    shared.extensions.get::<HogNames>().0.read(Table::profile)
 }

@@ -4,21 +4,22 @@
 //! while. What it has learned, such as the symbols of addresses, stays with the runtime.
 
 use std::collections::HashMap;
+use std::sync::Weak;
 use std::time::Duration;
 
 use crate::class::Class;
 use crate::sched::HogReport;
 use crate::sched::shared::Shared;
-use crate::sched::stacks::{Caught, Event, PollId};
+use crate::sched::stacks::{Caught, Event, PollId, Stacks};
 use crate::stats::dump::DumpFrame;
 use crate::stats::symbols::Symbols;
 use crate::sync::Arc;
 use crate::sync::thread::{self, Builder};
 use crate::sys::thread::{NICE_MAX, current, lower};
 
-use super::HogNames;
 use super::frames::Frames;
 use super::naming::{Name, OwnCrates};
+use super::{HogNames, Names};
 
 /// How often it looks for events, and after how many looks in vain it ends.
 const LOOK: Duration = Duration::from_millis(10);
@@ -59,99 +60,119 @@ impl Tools {
     }
 }
 
+/// What the thread holds. It keeps nothing alive that has to end with the runtime, such as
+/// descriptors.
+struct Server {
+    stacks: Arc<Stacks>,
+    names: Arc<Names>,
+    runtime: Weak<Shared>,
+}
+
 /// Starts the thread. If the system refuses, what waits is dropped.
 pub(crate) fn start(shared: &Arc<Shared>) {
     let name = format!("{}-names", shared.config.thread_name);
-    // It keeps nothing of the runtime's alive that has to end with it.
-    let runtime = Arc::downgrade(shared);
-    let run = move || {
-        let _ = lower(current(), NICE_MAX);
-        let mut looks = 0;
-        while let Some(shared) = runtime.upgrade().filter(|shared| !shared.is_stopping()) {
-            let ends = looks >= LOOKS_MAX;
-            let Some(event) = shared.stacks.next(ends) else {
-                deliver_late(&shared, ends);
-                if ends {
-                    return;
-                }
-                drop(shared);
-                looks += 1;
-                thread::sleep(LOOK);
-                continue;
-            };
-            looks = 0;
-            take_in(&shared, event);
-        }
+    let server = Server {
+        stacks: Arc::clone(&shared.stacks),
+        names: Arc::clone(&shared.extensions.get::<HogNames>().0),
+        runtime: Arc::downgrade(shared),
     };
-    if Builder::new().name(name).spawn(run).is_err() {
+    if Builder::new()
+        .name(name)
+        .spawn(move || server.run())
+        .is_err()
+    {
         shared.stacks.give_up_serving();
     }
 }
 
-fn take_in(shared: &Arc<Shared>, event: Event) {
-    let names = shared.extensions.get::<HogNames>();
-    let mut guard = names.tools.lock();
-    let tools = guard.get_or_insert_with(Tools::new);
-    match event {
-        Event::Caught(caught) => {
-            let poll = caught.poll;
-            tools.name(shared, names, *caught);
-            let mut ready = Vec::new();
-            let reports = tools.reports.extract_if(.., |(of, _)| *of == poll);
-            ready.extend(reports);
-            let ready = ready.into_iter();
-            let ready: Vec<_> = ready.map(|it| tools.filled(it)).collect();
-            drop(guard);
-            ready
-                .into_iter()
-                .for_each(|report| (shared.on_hog)(shared, report));
-        }
-        Event::Ended {
-            poll,
-            length,
-            rest,
-            blocked,
-        } => {
-            let Some(named) = tools.polls.remove(&poll) else {
+impl Server {
+    fn run(&self) {
+        let _ = lower(current(), NICE_MAX);
+        let mut looks = 0;
+        while !self.stacks.is_closed() {
+            let ends = looks >= LOOKS_MAX;
+            if let Some(event) = self.stacks.next(ends) {
+                looks = 0;
+                self.take_in(event);
+                continue;
+            }
+            self.deliver_late(ends);
+            if ends {
                 return;
-            };
-            let to_duration = |cycles| shared.clock.to_duration(cycles);
-            let mut table = names.table.lock();
-            table.add(&named.folded, to_duration(rest));
-            let row = table.row(named.name, named.class);
-            let length = to_duration(length);
-            row.ended += 1;
-            row.blocked += u64::from(blocked);
-            row.total += length;
-            row.longest = row.longest.max(length);
+            }
+            looks += 1;
+            thread::sleep(LOOK);
         }
-        Event::Report(poll, report) => {
-            if tools.polls.contains_key(&poll) || !shared.stacks.expects(poll) {
-                let report = tools.filled((poll, report));
-                drop(guard);
-                (shared.on_hog)(shared, report);
-            } else if tools.reports.len() < REPORTS_MAX {
-                tools.reports.push((poll, report));
+        self.stacks.give_up_serving();
+    }
+
+    fn take_in(&self, event: Event) {
+        let mut guard = self.names.tools.lock();
+        let tools = guard.get_or_insert_with(Tools::new);
+        let mut reports = Vec::new();
+        match event {
+            Event::Caught(caught) => {
+                let poll = caught.poll;
+                tools.name(&self.stacks, &self.names, *caught);
+                reports.extend(tools.reports.extract_if(.., |(of, _)| *of == poll));
+            }
+            Event::Ended {
+                poll,
+                length,
+                rest,
+                blocked,
+            } => {
+                if let Some(named) = tools.polls.remove(&poll) {
+                    self.end(named, [length, rest], blocked);
+                }
+            }
+            Event::Report(poll, report) => {
+                if tools.polls.contains_key(&poll) || !self.stacks.expects(poll) {
+                    reports.push((poll, report));
+                } else if tools.reports.len() < REPORTS_MAX {
+                    tools.reports.push((poll, report));
+                }
+            }
+        }
+        let reports: Vec<_> = reports.into_iter().map(|it| tools.filled(it)).collect();
+        drop(guard);
+        self.deliver(reports);
+    }
+
+    /// A poll has ended after so many cycles, of which its stacks do not stand for the rest.
+    fn end(&self, named: Named, lengths: [u64; 2], blocked: bool) {
+        let [length, rest] = lengths.map(|cycles| self.stacks.to_duration(cycles));
+        let mut table = self.names.table.lock();
+        table.add(&named.folded, rest);
+        let row = table.row(named.name, named.class);
+        row.ended += 1;
+        row.blocked += u64::from(blocked);
+        row.total += length;
+        row.longest = row.longest.max(length);
+    }
+
+    /// Delivers reports whose stacks did not come; `all` of them before the thread ends.
+    fn deliver_late(&self, all: bool) {
+        let is_late = |&mut (poll, _): &mut (PollId, HogReport)| all || !self.stacks.expects(poll);
+        let mut guard = self.names.tools.lock();
+        let tools = guard.get_or_insert_with(Tools::new);
+        let late: Vec<_> = tools.reports.extract_if(.., is_late).collect();
+        let late: Vec<_> = late.into_iter().map(|it| tools.filled(it)).collect();
+        drop(guard);
+        self.deliver(late);
+    }
+
+    fn deliver(&self, reports: Vec<HogReport>) {
+        for report in reports {
+            if let Some(shared) = self.runtime.upgrade() {
+                (shared.on_hog)(&shared, report);
             }
         }
     }
 }
 
-/// Delivers reports whose stacks did not come; `all` of them before the thread ends.
-fn deliver_late(shared: &Arc<Shared>, all: bool) {
-    let names = shared.extensions.get::<HogNames>();
-    let is_late = |&mut (poll, _): &mut (PollId, HogReport)| all || !shared.stacks.expects(poll);
-    let mut guard = names.tools.lock();
-    let tools = guard.get_or_insert_with(Tools::new);
-    let late: Vec<_> = tools.reports.extract_if(.., is_late).collect();
-    let late: Vec<_> = late.into_iter().map(|it| tools.filled(it)).collect();
-    drop(guard);
-    late.into_iter()
-        .for_each(|report| (shared.on_hog)(shared, report));
-}
-
 impl Tools {
-    fn name(&mut self, shared: &Shared, names: &HogNames, caught: Caught) {
+    fn name(&mut self, stacks: &Stacks, names: &Names, caught: Caught) {
         self.own.learn(&caught.kind);
         let addresses = self.frames.of(&caught.stack);
         let frames = self.symbols.frames(&addresses);
@@ -160,7 +181,7 @@ impl Tools {
         };
         let folded = fold(&frames);
         let mut table = names.table.lock();
-        table.add(&folded, shared.clock.to_duration(caught.weight));
+        table.add(&folded, stacks.to_duration(caught.weight));
         if let Some(named) = self.polls.get_mut(&caught.poll) {
             named.folded = folded;
             return;
