@@ -1,10 +1,13 @@
 //! Who may ask, and who may change.
 
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
-use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
 use constant_time_eq::constant_time_eq;
 
 use crate::error::AdminError;
+
+/// By it, browsers say whether a page of the same server asks.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Requests are checked by this before anything else.
 #[derive(Clone)]
@@ -52,6 +55,13 @@ impl Access {
             return Err(Refusal(
                 StatusCode::UNAUTHORIZED,
                 "a token is needed: send it as `Authorization: Bearer TOKEN`",
+            ));
+        }
+        // A page elsewhere cannot read an answer, but a dump costs something all the same.
+        if text(headers, &FETCH_SITE) == Some("cross-site") && !is_open(uri.path()) {
+            return Err(Refusal(
+                StatusCode::FORBIDDEN,
+                "the request comes from a page of another server",
             ));
         }
         if matches!(*method, Method::GET | Method::HEAD) {
@@ -204,6 +214,20 @@ mod tests {
         assert_eq!(put("application/json", Some("http://localhost:2")), 403);
         assert_eq!(put("application/json", Some("null")), 403);
         assert_eq!(put("text/plain", None), 415);
+    }
+
+    #[test]
+    fn a_foreign_page_has_nothing_made_for_it() {
+        let access = Access::new(None, true).unwrap();
+        let get = |path, site| {
+            let headers = [("host", "localhost:1"), ("sec-fetch-site", site)];
+            asks(&access, Method::GET, path, &headers)
+        };
+        assert_eq!(get("/dump", "cross-site"), 403);
+        assert_eq!(get("/", "cross-site"), 200, "a link leads to the page");
+        for site in ["same-origin", "none"] {
+            assert_eq!(get("/dump", site), 200, "{site}");
+        }
     }
 
     #[test]

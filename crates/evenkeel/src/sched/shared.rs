@@ -279,7 +279,8 @@ impl Shared {
         if let Some(row) = row {
             let report = hog.report(&row, &self.clock);
             match self.stacks.keep_report(hog.poll, report) {
-                None => self.serve_stacks(),
+                // The monitor has it served.
+                None => self.monitor.rouse(),
                 Some(report) => (self.on_hog)(self, report),
             }
         }
@@ -291,11 +292,13 @@ impl Shared {
             self.note_hog(hog);
         }
         self.kinds.ended(&hog.kind, hog.length, hog.blocked);
-        self.stacks.ended(hog.poll, hog.length, hog.blocked);
-        self.serve_stacks();
+        if self.stacks.ended(hog.poll, hog.length, hog.blocked) {
+            self.monitor.rouse();
+        }
     }
 
-    /// Has names made of the stacks that were taken, if nobody is at it.
+    /// Has names made of the stacks that were taken, if nobody is at it. For the monitor, as it
+    /// takes a while to start a thread.
     pub(crate) fn serve_stacks(self: &Arc<Self>) {
         if self.stacks.wants_server() {
             (self.on_stacks)(self);

@@ -11,8 +11,10 @@
 //!
 //! # The lock
 //!
-//! A thread of the heavy pool takes the lock when a hog's poll ends, and may then not be scheduled
-//! for long. So the monitor only tries to take it, and looks again later.
+//! The thread that makes names has the lowest priority, and may hold the lock for long without being
+//! scheduled. So all others only try to take it: the monitor looks again later, a report goes
+//! without a name, and the end of a poll is not counted. For the same reason nobody waits for a
+//! handler that has begun to answer: its slot is left to it, and the monitor frees it later.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -109,6 +111,8 @@ struct State {
     events: VecDeque<Event>,
     /// Whether a thread takes the events.
     served: bool,
+    /// Questions to which a handler was about to answer when they were no longer wanted.
+    left: Vec<Asked>,
     /// How many stacks may be taken now, and when that was last reckoned, in cycles.
     allowed: f64,
     reckoned_at: u64,
@@ -257,6 +261,11 @@ impl Stacks {
         for at in 0..state.watched.len() {
             self.collect_from(&mut state, at, now);
         }
+        let before = state.left.len();
+        state.left.retain(|asked| !asked.give_up());
+        let freed = before - state.left.len();
+        // Relaxed, as below: a hint.
+        self.asked.fetch_sub(freed, Ordering::Relaxed);
         // Relaxed: as above.
         self.asked.load(Ordering::Relaxed) > 0
     }
@@ -268,7 +277,7 @@ impl Stacks {
         };
         let answer = pending.asked.collect();
         let late = now.saturating_sub(pending.at) > self.clock.cycles_of(ANSWER_MAX);
-        if answer.is_none() && !late {
+        if answer.is_none() && !(late && pending.asked.give_up()) {
             return;
         }
         let Some(pending) = watched.pending.take() else {
@@ -286,18 +295,18 @@ impl Stacks {
         }
     }
 
-    /// The poll of a hog is over, after `length` cycles. For the thread that made it.
-    pub(crate) fn ended(&self, poll: PollId, length: u64, blocked: bool) {
-        if !self.on {
-            return;
-        }
-        let mut state = self.state.lock();
+    /// The poll of a hog is over, after `length` cycles. For the thread that made it. Returns
+    /// whether there is an event for the thread that makes names.
+    pub(crate) fn ended(&self, poll: PollId, length: u64, blocked: bool) -> bool {
+        let Some(mut state) = self.try_lock_on() else {
+            return false;
+        };
         if state.over.len() <= poll.desk {
             state.over.resize(poll.desk + 1, 0);
         }
         state.over[poll.desk] = poll.since;
         let Some(at) = state.watched.iter().position(|it| it.poll == poll) else {
-            return;
+            return false;
         };
         self.collect_from(&mut state, at, self.clock.cycles());
         let rest = length.saturating_sub(state.watched[at].reached);
@@ -308,17 +317,18 @@ impl Stacks {
             rest,
             blocked,
         });
+        true
     }
 
     /// Takes a report if there is, or will soon be, a stack of its poll; gives it back otherwise.
     pub(crate) fn keep_report(&self, poll: PollId, report: HogReport) -> Option<HogReport> {
-        if !self.on {
+        let Some(mut state) = self.try_lock_on() else {
             return Some(report);
-        }
-        let mut state = self.state.lock();
+        };
         let is_watched = state.watched.iter().any(|it| it.poll == poll);
         let comes = |event: &Event| matches!(event, Event::Caught(it) if it.poll == poll);
-        if !is_watched && !state.events.iter().any(comes) {
+        let is_full = state.events.len() >= 2 * QUEUE_MAX;
+        if is_full || !is_watched && !state.events.iter().any(comes) {
             return Some(report);
         }
         state.events.push_back(Event::Report(poll, report));
@@ -410,9 +420,14 @@ impl Stacks {
 
     /// Stops watching a poll. An answer that has not come is not waited for.
     fn forget(&self, state: &mut State, at: usize) {
-        if state.watched.swap_remove(at).pending.is_some() {
+        let Some(pending) = state.watched.swap_remove(at).pending else {
+            return;
+        };
+        if pending.asked.give_up() {
             // Relaxed: a hint.
             self.asked.fetch_sub(1, Ordering::Relaxed);
+        } else {
+            state.left.push(pending.asked);
         }
     }
 }

@@ -85,9 +85,22 @@ pub(crate) fn start(shared: &Arc<Shared>) {
     }
 }
 
+/// Says that nobody takes the events any more, unless another thread has begun to.
+struct GivesUp<'a>(&'a Stacks);
+
+impl Drop for GivesUp<'_> {
+    fn drop(&mut self) {
+        if self.0.is_closed() || thread::panicking() {
+            self.0.give_up_serving();
+        }
+    }
+}
+
 impl Server {
     fn run(&self) {
         let _ = lower(current(), NICE_MAX);
+        // Also after a panic in what reads the program's tables.
+        let _done = GivesUp(&self.stacks);
         let mut looks = 0;
         while !self.stacks.is_closed() {
             let ends = looks >= LOOKS_MAX;
@@ -103,7 +116,6 @@ impl Server {
             looks += 1;
             thread::sleep(LOOK);
         }
-        self.stacks.give_up_serving();
     }
 
     fn take_in(&self, event: Event) {

@@ -18,6 +18,10 @@ impl Asked {
     pub(crate) fn collect(&self) -> Option<Option<Stack>> {
         match self.0 {}
     }
+
+    pub(crate) fn give_up(&self) -> bool {
+        match self.0 {}
+    }
 }
 
 pub(crate) fn ask(_: ThreadId, watched: Arc<dyn Ends>, _: u64) -> io::Result<Asked> {

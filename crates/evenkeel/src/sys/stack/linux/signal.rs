@@ -116,6 +116,12 @@ impl Asked {
     pub(crate) fn collect(&self) -> Option<Option<Stack>> {
         COPIES.collect(self.ticket, |copy| copy.take())
     }
+
+    /// Takes the question back. Returns false if a handler is about to answer it: then it has to be
+    /// taken back later, or is when it is dropped, which waits for the handler.
+    pub(crate) fn give_up(&self) -> bool {
+        COPIES.give_up(self.ticket)
+    }
 }
 
 impl Drop for Asked {

@@ -95,7 +95,7 @@ fn questions_at_any_moment_do_no_harm() {
         let watched = || -> Arc<dyn Ends> { Arc::<Poll>::clone(&poll) };
         read += usize::from(read_blocked(thread).is_some());
         // Most questions are left before they are answered, as when a poll ends.
-        if number % 10 != 0 {
+        if number % 50 != 0 {
             drop(ask(thread, watched(), 7));
             continue;
         }
@@ -103,7 +103,7 @@ fn questions_at_any_moment_do_no_harm() {
         let mut answer = None;
         while answer.is_none() && Instant::now() < give_up {
             let question = ask(thread, watched(), 7).unwrap();
-            let patience = Instant::now() + Duration::from_millis(20);
+            let patience = Instant::now() + Duration::from_millis(2);
             while answer.is_none() && Instant::now() < patience {
                 std::thread::yield_now();
                 answer = question.collect();
@@ -116,5 +116,5 @@ fn questions_at_any_moment_do_no_harm() {
     done.store(true, Ordering::Relaxed);
     drop(end);
     threads.into_iter().for_each(|it| it.join().unwrap());
-    assert!(answers == QUESTIONS / 10, "{answers} answers, {read} read");
+    assert!(answers == QUESTIONS / 50, "{answers} answers, {read} read");
 }
