@@ -11,8 +11,8 @@
 //!
 //! # The lock
 //!
-//! The thread that makes names has the lowest priority, and may hold the lock for long without being
-//! scheduled. So all others only try to take it: the monitor looks again later, a report goes
+//! The thread that makes names has the lowest priority, and may hold the lock for long while it is
+//! not scheduled. So all others only try to take it: the monitor looks again later, a report goes
 //! without a name, and the end of a poll is not counted. For the same reason nobody waits for a
 //! handler that has begun to answer: its slot is left to it, and the monitor frees it later.
 
