@@ -64,7 +64,9 @@ fn without_tests(manifest: &mut DocumentMut) {
 /// Tokio itself, which depends on Evenkeel from now on.
 pub(crate) fn tokio(mut files: Files) -> Result<Files, Error> {
     let mut manifest = read(&files)?;
-    let mut own = by_path(Some(BENEATH), &format!("../{BENEATH}"), &["drop-in"]);
+    // Hogs are named by function, as they are by default without Tokio.
+    let features = ["drop-in", "hog-stacks"];
+    let mut own = by_path(Some(BENEATH), &format!("../{BENEATH}"), &features);
     own.insert("optional", true.into());
     manifest["dependencies"]["evenkeel"] = value(own);
     let mut traits = by_path(Some("tokio-traits"), "../tokio-traits", &[]);

@@ -34,6 +34,8 @@ fn a_process_says_what_was_done_for_it_however_it_ends() {
             // The library's line, and what tells whose the task is.
             "spawned at src/bin/reported.rs:8:5: ",
             "reported::parse_at_length",
+            // The function itself, by its stack.
+            "found in: reported::parse_at_length",
             "left to Tokio: 1 listener for a signal, 1 runtime of one thread\n",
         ] {
             assert!(report.contains(part), "`{part}` is not in: {report}");

@@ -73,12 +73,14 @@ impl fmt::Display for Used {
     }
 }
 
-/// A report in a line: what says nothing is left out, and tasks whose polls were too long are
-/// counted. They differ from run to run.
+/// A report in a line: what says nothing is left out, as are the functions of hogs, and tasks whose
+/// polls were too long are counted. They differ from run to run.
 fn brief(lines: &[String]) -> String {
     let (long, others): (Vec<_>, Vec<_>) =
         (lines.iter()).partition(|line| line.starts_with("too long: "));
-    let says_something = |line: &&&String| !line.starts_with("0 seats");
+    let says_nothing = ["0 seats", "found in: "];
+    let says_something =
+        |line: &&&String| !says_nothing.iter().any(|begin| line.starts_with(begin));
     let mut said: Vec<String> = others
         .iter()
         .filter(says_something)

@@ -12,12 +12,12 @@ use std::time::Duration;
 use super::left::Left;
 use crate::clock;
 use crate::runtime::{Handle, settings};
-use crate::stats::HogStats;
+use crate::stats::{HogFunction, HogStats};
 use crate::sync::{Mutex, OnceLock, thread};
 use crate::sys::exit;
 
 const VARIABLE: &str = "EVENKEEL_REPORT";
-/// How many kinds of hogs are listed.
+/// How many kinds of hogs are listed, and how many functions.
 const LISTED: usize = 10;
 
 static REPORT: Mutex<Report> = Mutex::new(Report::new());
@@ -137,6 +137,7 @@ impl Report {
                 given_up: 0,
                 refused: 0,
                 hogs: Vec::new(),
+                functions: Vec::new(),
             },
         }
     }
@@ -151,6 +152,8 @@ struct Done {
     given_up: u64,
     refused: u64,
     hogs: Vec<HogStats>,
+    /// What the hogs were doing.
+    functions: Vec<HogFunction>,
 }
 
 impl Done {
@@ -175,6 +178,20 @@ impl Done {
             }
         }
         self.hogs.sort_by_key(|hog| std::cmp::Reverse(hog.total));
+        for found in stats.hog_functions {
+            let is_same = |other: &&mut HogFunction| {
+                (&other.function, &other.callee) == (&found.function, &found.callee)
+            };
+            match self.functions.iter_mut().find(is_same) {
+                Some(row) => {
+                    row.count += found.count;
+                    row.ended += found.ended;
+                    row.total += found.total;
+                }
+                None => self.functions.push(found),
+            }
+        }
+        (self.functions).sort_by_key(|found| std::cmp::Reverse((found.total, found.count)));
     }
 }
 
@@ -198,14 +215,11 @@ impl fmt::Display for Done {
             .iter()
             .take(LISTED)
             .try_for_each(|hog| line(f, hog))?;
-        if self.hogs.len() > LISTED {
-            let more = self.hogs.len() - LISTED;
-            writeln!(
-                f,
-                "evenkeel: and {}",
-                number(more as u64, "kind of tasks more")
-            )?;
+        more(f, self.hogs.len(), "kind of tasks more")?;
+        for found in self.functions.iter().take(LISTED) {
+            writeln!(f, "evenkeel: found in: {found}")?;
         }
+        more(f, self.functions.len(), "function more")?;
         writeln!(f, "evenkeel: left to Tokio: {Left}")
     }
 }
@@ -223,6 +237,14 @@ fn line(f: &mut fmt::Formatter<'_>, hog: &HogStats) -> fmt::Result {
         ms(hog.longest),
         hog.spawned_at
     )
+}
+
+/// What is not listed of so many rows.
+fn more(f: &mut fmt::Formatter<'_>, rows: usize, what: &str) -> fmt::Result {
+    match rows.saturating_sub(LISTED) {
+        0 => Ok(()),
+        left => writeln!(f, "evenkeel: and {}", number(left as u64, what)),
+    }
 }
 
 /// What the futures of all tasks are wrapped into.
