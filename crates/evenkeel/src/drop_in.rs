@@ -19,7 +19,6 @@ pub use report::{begin, end, prepare};
 pub use settings::Settings;
 pub use timer::Timer;
 
-use crate::counters::accounts::Count;
 use crate::runtime::Handle;
 use crate::sched::context;
 use crate::sched::spawn::Spawn;
@@ -124,7 +123,7 @@ pub fn figures(handle: &Handle, worker: usize) -> Figures {
     // The accounts of a worker that has ended stay at what it did last.
     let seat = &shared.seats[worker];
     let is_parked = seat.accounts.is_parked() && !shared.is_stopping();
-    let polls: u64 = seat.accounts.polls.iter().map(Count::load).sum();
+    let polls = seat.accounts.polls();
     let run_queues = &shared.desk_of(seat).run_queues;
     let classes = shared.config.classes.iter();
     Figures {

@@ -9,6 +9,7 @@ let before = null;
 let paused = false;
 let token = sessionStorage.getItem("token");
 let timer = null;
+let classNames = [];
 
 function element(tag, text, className) {
   const it = document.createElement(tag);
@@ -172,7 +173,8 @@ function shareOf(name, share) {
   const input = element("input");
   Object.assign(input, { type: "number", min: 1, max: 10000, value: share });
   input.setAttribute("aria-label", `share of ${name}`);
-  input.addEventListener("change", () => change(name, Number(input.value)));
+  input.addEventListener("change", () =>
+    put(name, `settings/classes/${encodeURIComponent(name)}`, { share: Number(input.value) }));
   cell.append(input);
   return cell;
 }
@@ -188,16 +190,16 @@ function showClasses(classes) {
   ]));
 }
 
-function showHogs(hogs, functions, classes) {
+function showHogs(hogs, functions) {
   const heads = ["spawned at", "class", "polls", "blocked", "mean", "longest", { text: "future" }];
   const at = (site) => `${site.file}:${site.line}`;
   const doing = functions.slice(0, 10).map((it) => [
-    { text: `in ${it.function}` }, classes[it.class]?.name ?? it.class, grouped(it.count), grouped(it.blocked),
+    { text: `in ${it.function}` }, classNames[it.class] ?? it.class, grouped(it.count), grouped(it.blocked),
     duration(it.ended ? it.total / it.ended : 0), duration(it.longest),
     { text: [it.callee && `> ${it.callee}`, it.within && `within ${it.within}`].filter(Boolean).join(", ") },
   ]);
   table("hogs", heads, doing.concat(hogs.slice(0, 20).map((it) => [
-    { text: it.name ? `${it.name} (${at(it.spawned_at)})` : at(it.spawned_at) }, classes[it.class]?.name ?? it.class,
+    { text: it.name ? `${it.name} (${at(it.spawned_at)})` : at(it.spawned_at) }, classNames[it.class] ?? it.class,
     grouped(it.count), grouped(it.blocked), duration(it.count ? it.total / it.count : 0),
     duration(it.longest), { text: it.future },
   ])), "No task has held up a worker so far.");
@@ -213,6 +215,88 @@ function showLanes(lanes, earlier, seconds) {
   }));
 }
 
+// To list all tasks takes the server some milliseconds, so it is asked only for who looks.
+async function showTasks() {
+  if (!byId("tasks-part").open) return;
+  const heads = ["task", "class", "run", "polls", "mean", "longest", "state", "for", { text: "future" }];
+  const tasks = await ask(`tasks?limit=20&sort=${byId("order").value}`);
+  table("tasks", heads, tasks.map((it) => [
+    { text: `${it.name ? `${it.name} ` : ""}${it.spawned_at.file}:${it.spawned_at.line}` },
+    classNames[it.class] ?? it.class, duration(it.run), grouped(it.polls),
+    duration(it.polls ? it.run / it.polls : null), duration(it.longest), it.state,
+    duration(it.since), { text: it.future },
+  ]), "No task has been polled and waits.");
+}
+
+async function showWaiting() {
+  const part = byId("waiting");
+  part.hidden = false;
+  part.textContent = "Each waiting task is polled once more, to see where it waits …";
+  try {
+    part.textContent = await ask("dump.txt?limit=200", { text: true });
+  } catch (error) {
+    part.textContent = `no dump: ${error.message}`;
+  }
+}
+
+// ---- Settings ----
+
+// A row of inputs: each has the setting's name, its value, and what it makes of the text.
+function setting(name, path, inputs, body) {
+  const row = element("form");
+  row.append(element("span", name), ...inputs, element("button", "Change"));
+  row.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (await put(name, `settings/${path}`, body())) showSettings();
+  });
+  return row;
+}
+
+function choice(label, options, value) {
+  const select = element("select");
+  select.setAttribute("aria-label", label);
+  select.append(...options.map((it) => element("option", it)));
+  select.value = value;
+  return select;
+}
+
+function number(label, value) {
+  const input = element("input");
+  Object.assign(input, { type: "number", min: 0, value: value ?? "", placeholder: label });
+  input.setAttribute("aria-label", label);
+  input.title = label;
+  return input;
+}
+
+const LEVELS = ["none", "very_short", "short", "medium", "long", "very_long", "adaptive"];
+const MODES = ["immediate", "coalesce", "adaptive"];
+
+async function showSettings() {
+  if (!byId("settings-part").open) return;
+  const now = await ask("settings");
+  const level = choice("busy wait", LEVELS, now.busy_wait);
+  const after = number("µs, or empty for never", now.hand_off_after_us);
+  const mode = choice("delivery", MODES, now.delivery.mode);
+  const bytes = number("bytes to wait for", now.delivery.bytes);
+  const delay = number("µs at most", now.delivery.delay_us ?? now.delivery.max_delay_us);
+  const fit = () => {
+    bytes.hidden = mode.value !== "coalesce";
+    delay.hidden = mode.value === "immediate";
+  };
+  mode.addEventListener("change", fit);
+  fit();
+  const delivery = () => ({
+    immediate: { mode: "immediate" },
+    coalesce: { mode: "coalesce", bytes: Number(bytes.value), delay_us: Number(delay.value) },
+    adaptive: { mode: "adaptive", max_delay_us: Number(delay.value) },
+  })[mode.value];
+  byId("settings").replaceChildren(
+    setting("Busy wait", "busy_wait", [level], () => ({ level: level.value })),
+    setting("Hand-off after", "hand_off", [after], () => ({ after_us: after.value === "" ? null : Number(after.value) })),
+    setting("Delivery of sockets that set none", "delivery", [mode, bytes, delay], delivery),
+  );
+}
+
 // ---- Asking ----
 
 async function ask(path, options = {}) {
@@ -220,7 +304,7 @@ async function ask(path, options = {}) {
   if (token) headers.authorization = `Bearer ${token}`;
   const answer = await fetch(path, { ...options, headers, cache: "no-store" });
   byId("login").hidden = answer.status !== 401;
-  if (answer.ok) return answer.json();
+  if (answer.ok) return options.text ? answer.text() : answer.json();
   const problem = await answer.json().catch(() => ({ error: answer.statusText }));
   throw new Error(problem.error);
 }
@@ -230,22 +314,26 @@ function say(text, bad) {
   byId("state").className = bad ? "bad" : "";
 }
 
-async function change(name, share) {
+// Whether the server did as it was told.
+async function put(name, path, body) {
   try {
-    await ask(`settings/classes/${encodeURIComponent(name)}`, {
+    await ask(path, {
       method: "PUT",
       headers: { "content-type": "application/json" },
-      body: JSON.stringify({ share }),
+      body: JSON.stringify(body),
     });
     document.activeElement?.blur();
+    return true;
   } catch (error) {
     say(`${name} stays as it was: ${error.message}`, true);
+    return false;
   }
 }
 
 function show(now) {
   const earlier = before;
   before = now;
+  classNames = now.classes.map((it) => it.name);
   if (!earlier) return;
   const workers = workersSince(now, earlier);
   const wall = workers.reduce((sum, worker) => sum + worker.wall, 0);
@@ -261,7 +349,7 @@ function show(now) {
   plot("deliveries", [["deliveries", deliveries]], grouped);
   showWorkers(workers);
   showClasses(classes);
-  showHogs(now.hogs, now.hog_functions ?? [], now.classes);
+  showHogs(now.hogs, now.hog_functions ?? []);
   showLanes(now.lanes, earlier.lanes, seconds);
   const up = Math.max(...now.workers.map((worker) => worker.wall));
   say(`up for ${duration(up)}, ${workers.length} workers, utilisation ${percent(used)}`);
@@ -270,7 +358,10 @@ function show(now) {
 async function turn() {
   clearTimeout(timer);
   try {
-    if (!paused && !document.hidden) show(await ask("stats"));
+    if (!paused && !document.hidden) {
+      show(await ask("stats"));
+      await showTasks();
+    }
   } catch (error) {
     // What comes after a gap is no figure of a second.
     before = null;
@@ -288,6 +379,22 @@ byId("login").addEventListener("submit", (event) => {
   event.preventDefault();
   token = byId("token").value;
   sessionStorage.setItem("token", token);
-  turn();
+  byId("order").addEventListener("change", turn);
+byId("dump").addEventListener("click", showWaiting);
+byId("tasks-part").addEventListener("toggle", turn);
+byId("settings-part").addEventListener("toggle", () => {
+  showSettings().catch((error) => say(`no settings: ${error.message}`, true));
 });
+// So that a link can lead there.
+for (const part of ["tasks", "settings"]) byId(`${part}-part`).open = location.hash.includes(part);
+turn();
+});
+byId("order").addEventListener("change", turn);
+byId("dump").addEventListener("click", showWaiting);
+byId("tasks-part").addEventListener("toggle", turn);
+byId("settings-part").addEventListener("toggle", () => {
+  showSettings().catch((error) => say(`no settings: ${error.message}`, true));
+});
+// So that a link can lead there.
+for (const part of ["tasks", "settings"]) byId(`${part}-part`).open = location.hash.includes(part);
 turn();

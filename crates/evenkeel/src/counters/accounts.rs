@@ -1,7 +1,8 @@
 //! Where a worker's time went: written by the worker alone, read by any thread.
 //!
 //! Every moment of a worker's life is charged to exactly one state, so that the states add up to
-//! wall time. Charging takes a few plain stores, as each number has one writer.
+//! wall time. Charging takes a few plain stores, as each number has one writer. Polls of one class
+//! in a row are charged together, when something else follows: until then, a reader charges them.
 //!
 //! The times are a sequence lock: a version number, odd during a change, shows a reader whether it
 //! has seen all numbers of one moment. The fences are those of H.-J. Boehm, "Can Seqlocks Get Along
@@ -103,15 +104,7 @@ pub(crate) struct Accounts {
     doing: Count,
     spent: [Count; STATES],
     began: Count,
-    pub(crate) polls: [Count; CLASSES_MAX],
-    /// How long the last polled task had waited, and about when a task was last polled or none
-    /// waited.
-    pub(crate) last_wait: [Count; CLASSES_MAX],
-    pub(crate) last_served: [Count; CLASSES_MAX],
-    /// By class: how long tasks were ready before they were polled, and how long the polls took
-    /// that are over.
-    pub(crate) waits: Box<[Histogram]>,
-    pub(crate) poll_lengths: Box<[Histogram]>,
+    classes: Box<[ClassAccounts]>,
     /// By origin, and by whether events were found.
     pub(crate) checks: [[Count; 2]; ORIGINS],
     pub(crate) deliveries: Count,
@@ -123,6 +116,56 @@ pub(crate) struct Accounts {
     pub(crate) helps: Count,
     pub(crate) hits: Count,
     pub(crate) misses: Count,
+}
+
+/// What a worker did for one class.
+#[derive(Debug)]
+pub(crate) struct ClassAccounts {
+    /// How long the last polled task had waited; `NEVER` before the first.
+    last_wait: Count,
+    /// About when a task was last polled or none waited.
+    last_served: Count,
+    /// How long tasks were ready before they were polled: one for each poll.
+    pub(crate) waits: Histogram,
+    /// How long the polls took that are over.
+    pub(crate) poll_lengths: Histogram,
+}
+
+const NEVER: u64 = u64::MAX;
+
+impl ClassAccounts {
+    fn new() -> Self {
+        let last_wait = Count::new();
+        last_wait.put(NEVER);
+        Self {
+            last_wait,
+            last_served: Count::new(),
+            waits: Histogram::new(),
+            poll_lengths: Histogram::new(),
+        }
+    }
+
+    /// Counts a poll that begins, of a task that was ready for so long.
+    #[inline]
+    pub(crate) fn count_poll(&self, wait: u64) {
+        if KEPT {
+            self.last_wait.put(wait);
+            self.waits.add(wait);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn count_length(&self, length: u64) {
+        self.poll_lengths.add(length);
+    }
+
+    /// About how long the task has waited that waits for longest, if any does. Nothing is known of
+    /// a class that never ran here.
+    pub(crate) fn wait_until(&self, now: u64) -> Option<u64> {
+        let last_wait = self.last_wait.load();
+        let since = now.saturating_sub(self.last_served.load());
+        (last_wait != NEVER).then(|| last_wait.max(since))
+    }
 }
 
 /// A worker's times at one moment, in cycles.
@@ -155,11 +198,7 @@ impl Accounts {
             doing: Count::new(),
             spent: counts(),
             began: Count::new(),
-            polls: counts(),
-            last_wait: counts(),
-            last_served: counts(),
-            waits: (0..classes).map(|_| Histogram::new()).collect(),
-            poll_lengths: (0..classes).map(|_| Histogram::new()).collect(),
+            classes: (0..classes).map(|_| ClassAccounts::new()).collect(),
             checks: std::array::from_fn(|_| counts()),
             deliveries: Count::new(),
             events: Count::new(),
@@ -173,7 +212,7 @@ impl Accounts {
     }
 
     pub(crate) fn begin(&self, now: u64) {
-        self.last_served.iter().for_each(|at| at.put(now));
+        self.classes.iter().for_each(|of| of.last_served.put(now));
         self.write(|| {
             self.began.put(now);
             self.charged_until.put(now);
@@ -181,18 +220,32 @@ impl Accounts {
         });
     }
 
+    pub(crate) fn of(&self, class: Class) -> &ClassAccounts {
+        &self.classes[class.index()]
+    }
+
+    /// How many polls have begun.
+    #[cfg(feature = "drop-in")]
+    pub(crate) fn polls(&self) -> u64 {
+        self.classes.iter().map(|of| of.waits.count()).sum()
+    }
+
     /// Another thread takes over the seat of a worker that was at a poll, and is the writer from
-    /// now on. Returns since when the poll had not been charged, and its class.
-    pub(crate) fn take_over(&self, now: u64) -> Option<(u64, Class)> {
-        let since = self.charged_until.load();
+    /// now on. Returns the poll's class.
+    pub(crate) fn take_over(&self, now: u64) -> Option<Class> {
         let class = self.doing_class();
         self.write(|| {
-            let doing = (self.doing.load() as usize).min(STATES - 1);
-            self.spent[doing].add(now.saturating_sub(since));
-            self.charged_until.put(now);
+            self.charge_doing(now);
             self.doing.put(State::Steal.index() as u64);
         });
-        class.map(|class| (since, class))
+        class
+    }
+
+    #[inline]
+    fn charge_doing(&self, until: u64) {
+        let doing = (self.doing.load() as usize).min(STATES - 1);
+        self.spent[doing].add(until.saturating_sub(self.charged_until.load()));
+        self.charged_until.put(until);
     }
 
     /// The class whose task is being polled, if any; exact only while that poll goes on.
@@ -207,14 +260,33 @@ impl Accounts {
         self.doing.load() == State::Park.index() as u64
     }
 
-    /// Charges the time since the last charge to `done`, and begins the state `next`.
+    /// Charges the time from `since` until `now` to `done`, the time before it to the state that
+    /// was begun, and begins the state `next`.
     #[inline]
-    pub(crate) fn charge(&self, now: u64, done: State, next: State) {
-        let change = || {
-            self.spent[done.index()].add(now.saturating_sub(self.charged_until.load()));
+    pub(crate) fn charge(&self, since: u64, now: u64, done: State, next: State) {
+        self.change(|| {
+            self.charge_doing(since);
+            self.spent[done.index()].add(now.saturating_sub(since));
             self.charged_until.put(now);
             self.doing.put(next.index() as u64);
-        };
+        });
+    }
+
+    /// A poll of the class begins `now`. What is not charged yet belongs to the state before, if it
+    /// is another one. So a reader sees during a long poll that it is one.
+    #[inline]
+    pub(crate) fn begin_poll(&self, now: u64, class: Class) {
+        let next = State::Run(class).index() as u64;
+        if self.doing.load() != next {
+            self.change(|| {
+                self.charge_doing(now);
+                self.doing.put(next);
+            });
+        }
+    }
+
+    #[inline]
+    fn change(&self, change: impl FnOnce()) {
         if KEPT { self.write(change) } else { change() }
     }
 
@@ -235,13 +307,6 @@ impl Accounts {
             .store(version.wrapping_add(2), Ordering::Release);
     }
 
-    /// Changes the state that began with the last charge, just now. So a reader sees during a long
-    /// poll that it is one.
-    #[inline]
-    pub(crate) fn go_on(&self, doing: State) {
-        self.doing.put(doing.index() as u64);
-    }
-
     pub(crate) fn count_check(&self, origin: CheckOrigin, events: usize, deliveries: usize) {
         self.checks[origin as usize][usize::from(events == 0)].add(1);
         self.events.add(events as u64);
@@ -254,30 +319,16 @@ impl Accounts {
         self.deliveries.add(deliveries as u64);
     }
 
-    #[inline]
-    pub(crate) fn count_poll(&self, class: Class, wait: u64) {
-        if KEPT {
-            self.polls[class.index()].add(1);
-            self.last_wait[class.index()].put(wait);
-            self.waits[class.index()].add(wait);
-        }
-    }
-
-    /// No task of the class has been waiting since before `now`.
+    /// No task of the class has been waiting since before `now`. There may be no such class.
     pub(crate) fn note_served(&self, class: Class, now: u64) {
-        if KEPT {
-            self.last_served[class.index()].put(now);
+        if KEPT && let Some(of) = self.classes.get(class.index()) {
+            of.last_served.put(now);
         }
     }
 
     /// Counts a sleep. The monitor goes by this number, so it is kept in every build.
     pub(crate) fn count_park(&self) {
         self.parks.put(self.parks.load().wrapping_add(1));
-    }
-
-    #[inline]
-    pub(crate) fn count_length(&self, class: Class, length: u64) {
-        self.poll_lengths[class.index()].add(length);
     }
 
     /// All times at one moment, with the current state charged until `now`.

@@ -35,6 +35,11 @@ impl Histogram {
         }
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> u64 {
+        self.counts.iter().map(Count::load).sum()
+    }
+
     pub(crate) fn read(&self) -> Tallied {
         Tallied {
             counts: std::array::from_fn(|bucket| self.counts[bucket].load()),

@@ -156,23 +156,25 @@ impl Worker {
         &self.shared.clock
     }
 
-    /// Charges the time since the last mark to `done`, and begins to charge `next`. For the seat's
-    /// holder.
+    /// Charges the time since the last poll or mark to `done`, and begins to charge `next`. For the
+    /// seat's holder.
     #[inline]
     fn mark(&self, done: State, next: State) -> u64 {
-        self.mark_at(self.clock().cycles(), done, next)
+        let since = self.now.get();
+        let now = self.move_on(self.clock().cycles());
+        self.accounts().charge(since, now, done, next);
+        now
     }
 
-    /// As `mark`, with a reading of the clock that was made a moment ago.
+    /// Takes a reading of the clock for the present. For the seat's holder.
     #[inline]
-    fn mark_at(&self, now: u64, done: State, next: State) -> u64 {
-        // The processors' counters may differ a little, and no difference may wrap.
+    fn move_on(&self, now: u64) -> u64 {
         debug_assert!(
             self.holds_seat(),
             "the accounts belong to the seat's holder"
         );
+        // The processors' counters may differ a little, and no difference may wrap.
         let now = now.max(self.now.get());
-        self.accounts().charge(now, done, next);
         self.now.set(now);
         now
     }

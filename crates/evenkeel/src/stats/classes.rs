@@ -71,7 +71,7 @@ pub(super) fn read(
         let polls = shared
             .seats
             .iter()
-            .map(|seat| seat.accounts.polls[index].load());
+            .map(|seat| seat.accounts.of(class).waits.count());
         ClassStats {
             class,
             name: row.name.clone(),
@@ -92,14 +92,14 @@ pub(super) fn read(
 
 fn waits(shared: &Shared, pool: &HeavyPoolStats, class: Class) -> Waits {
     let seats = shared.seats.iter();
-    let by_seats = seats.map(|seat| seat.accounts.waits[class.index()].read());
+    let by_seats = seats.map(|seat| seat.accounts.of(class).waits.read());
     let in_pool = pool.waits[class.index()].clone();
     Waits::new(&shared.clock, &by_seats.chain([in_pool]).sum())
 }
 
 fn poll_lengths(shared: &Shared, pool: &HeavyPoolStats, class: Class) -> Waits {
     let seats = shared.seats.iter();
-    let by_seats = seats.map(|seat| seat.accounts.poll_lengths[class.index()].read());
+    let by_seats = seats.map(|seat| seat.accounts.of(class).poll_lengths.read());
     let in_pool = pool.poll_lengths[class.index()].clone();
     Waits::new(&shared.clock, &by_seats.chain([in_pool]).sum())
 }

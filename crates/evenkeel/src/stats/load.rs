@@ -59,11 +59,5 @@ pub(super) fn oldest_ready(shared: &Shared, class: Class) -> Duration {
 }
 
 fn wait_at(seat: &Seat, class: Class, now: u64) -> u64 {
-    let accounts = &seat.accounts;
-    // Nothing is known of a class that never ran here.
-    if accounts.polls[class.index()].load() == 0 {
-        return 0;
-    }
-    let since = now.saturating_sub(accounts.last_served[class.index()].load());
-    accounts.last_wait[class.index()].load().max(since)
+    seat.accounts.of(class).wait_until(now).unwrap_or(0)
 }

@@ -16,8 +16,8 @@ fn times_add_up_while_they_are_written() {
         accounts.begin(100);
         let (worker, reader) = (Arc::clone(&accounts), Arc::clone(&accounts));
         let worker = role(move || {
-            worker.charge(110, State::Steal, State::Park);
-            worker.charge(130, State::Park, State::Check);
+            worker.charge(100, 110, State::Steal, State::Park);
+            worker.charge(110, 130, State::Park, State::Check);
         });
         let reader = role(move || {
             let times = reader.times(|| 200);

@@ -43,6 +43,7 @@ use super::counts::{Byte, Polls};
 use super::error::JoinError;
 use super::kind::{FutureType, Kind};
 use super::link::Link;
+use super::origin::Origin;
 use super::state::{Aborted, AfterPoll, Completed, DropJoin, Phase, Start, State, Take};
 use super::trace::{self, Mark, Noted};
 
@@ -78,8 +79,7 @@ pub(crate) struct Header {
     state: State,
     link: AtomicPtr<Header>,
     vtable: &'static Vtable,
-    spawned_at: &'static Location<'static>,
-    name: Option<&'static str>,
+    origin: Origin,
     /// The index of its class, which a task may change while it runs.
     class: Byte,
     /// Since when it is ready, runs or waits, in cycles: a statistic. Written by its runner, and by
@@ -315,8 +315,7 @@ where
                 state: State::new(),
                 link: AtomicPtr::new(ptr::null_mut()),
                 vtable: &Cell::<F, S>::VTABLE,
-                spawned_at: attributes.spawned_at,
-                name: attributes.name,
+                origin: Origin::new(attributes.spawned_at, attributes.name),
                 class: Byte::new(attributes.class.index() as u8),
                 since: Count::new(),
                 polls: Polls::new(),
@@ -503,12 +502,12 @@ impl Header {
 
     #[inline]
     pub(crate) fn name(&self) -> Option<&'static str> {
-        self.name
+        self.origin.name()
     }
 
     #[inline]
     pub(crate) fn spawned_at(&self) -> &'static Location<'static> {
-        self.spawned_at
+        self.origin.spawned_at()
     }
 
     #[inline]
@@ -676,7 +675,7 @@ impl<T> Join<T> {
         // SAFETY: the handle holds a reference.
         match unsafe { (header.vtable.lane)(task.0) } {
             Some(lane) => Noted::Lane(lane),
-            None => Noted::Task(header.into(), header.spawned_at),
+            None => Noted::Task(header.into(), header.spawned_at()),
         }
     }
 
@@ -791,9 +790,9 @@ unsafe fn drop_waker(data: *const ()) {
     drop(ManuallyDrop::into_inner(unsafe { borrowed(data) }));
 }
 
-/// A program may have a million tasks. Of these bytes 16 are for the accounts of polls.
+/// A program may have a million tasks.
 #[cfg(not(any(evenkeel_loom, evenkeel_preempt, evenkeel_tsan)))]
-const _: () = assert!(size_of::<Header>() <= 72 + 16);
+const _: () = assert!(size_of::<Header>() <= 72);
 
 #[cfg(all(test, evenkeel_loom))]
 mod models;

@@ -3,6 +3,7 @@
 //! All accesses are Relaxed. `state` orders one runner, and whoever queues the task, after another.
 //! Other threads read the numbers for the statistics, each by itself.
 
+use crate::counters::KEPT;
 use crate::counters::accounts::Count;
 use crate::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
@@ -66,6 +67,9 @@ impl Polls {
     /// A poll of this length has returned pending. For the task's runner.
     #[inline]
     pub(crate) fn count(&self, length: u64) {
+        if !KEPT {
+            return;
+        }
         // Relaxed, all: see the module.
         let count = self.count.load(Ordering::Relaxed);
         self.count.store(count.saturating_add(1), Ordering::Relaxed);

@@ -1,6 +1,6 @@
 //! What a task is in memory: its states (`state`), its parts and who may touch them (`cell`), what
-//! alike tasks have in common (`kind`), what its runner counts (`counts`), what the spawner holds
-//! (`join`, `id`, `error`), the list of waiting tasks (`registry`), how one says where it waits
+//! alike tasks have in common (`kind`), where it comes from (`origin`), what its runner counts
+//! (`counts`), what the spawner holds (`join`, `id`, `error`), the list of waiting tasks (`registry`), how one says where it waits
 //! (`trace`), and what tokio-console sees of them (`console`).
 
 pub(crate) mod cell;
@@ -12,6 +12,7 @@ mod id;
 pub(crate) mod join;
 pub(crate) mod kind;
 pub(crate) mod link;
+mod origin;
 pub(crate) mod registry;
 pub(crate) mod state;
 pub(crate) mod trace;

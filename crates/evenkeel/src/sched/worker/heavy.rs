@@ -57,10 +57,10 @@ impl Worker {
         let worker = Worker::new(Arc::clone(shared), stuck.worker, own);
         seat.set_desk(own);
         let now = worker.now.get();
-        let poll = seat.accounts.take_over(now);
-        match poll.and_then(|(since, class)| Some((since, kind?.in_class(class)))) {
-            Some((since, kind)) => {
-                let length = now.saturating_sub(since);
+        let class = seat.accounts.take_over(now);
+        match kind.zip(class).map(|(kind, class)| kind.in_class(class)) {
+            Some(kind) => {
+                let length = now.saturating_sub(stuck.since);
                 let doing = if stuck.blocked {
                     Doing::Blocked
                 } else {
@@ -71,7 +71,7 @@ impl Worker {
                     noted: length >= worker.shared.live.hog() && !given_up,
                     given_up,
                     fresh: !relapses,
-                    ..Running::new(kind, since, Duration::ZERO, doing)
+                    ..Running::new(kind, stuck.since, Duration::ZERO, doing)
                 };
                 worker.adopt(left, poll, length);
                 worker.charge_class(kind.class, length);

@@ -235,7 +235,7 @@ impl Worker {
         if state == State::Park {
             self.note_sleep(now - slept_since);
         }
-        self.real_time.after_sleep(now);
+        self.real_time.after_sleep(&self.desk, now);
         self.note_pressure(false);
         seat.checked_at.put(now);
         seat.timers.after_park();

@@ -41,14 +41,17 @@ impl RealTime {
         }
     }
 
-    /// The worker returns from the kernel, where it may not have slept.
+    /// The worker returns from the kernel, where it may not have slept. Then it may not look around
+    /// for long either: whoever finds an event each time has no look that is due.
     #[inline]
-    pub(super) fn after_sleep(&self, now: u64) {
+    pub(super) fn after_sleep(&self, desk: &Desk, now: u64) {
         if !self.wanted {
             return;
         }
         let sleeps = thread::usage().blocked;
-        if self.sleeps.replace(sleeps) != sleeps {
+        if self.sleeps.replace(sleeps) == sleeps {
+            self.goes_on(desk, now);
+        } else {
             self.awake_since.set(now);
         }
     }

@@ -6,7 +6,6 @@ use std::ptr;
 
 use super::Worker;
 use crate::class::Class;
-use crate::counters::accounts::State;
 use crate::sched::hog::{self, Profile};
 use crate::sched::kinds::Verdict;
 use crate::sched::run_queues::Rank;
@@ -147,10 +146,11 @@ impl Worker {
     /// A poll begins: publishes it, and records how long the task was ready.
     #[inline]
     fn begin_poll(&self, task: &Header, class: Class, now: u64) {
-        self.accounts().go_on(State::Run(class));
+        let accounts = self.accounts();
+        accounts.begin_poll(now, class);
         let waited = now.saturating_sub(task.since.load());
         task.since.put(now);
-        self.accounts().count_poll(class, waited);
+        accounts.of(class).count_poll(waited);
         if self.choosing.took_woken() {
             self.backlog.note_wait(waited);
         }
@@ -229,9 +229,8 @@ impl Worker {
             0 => self.clock().cycles(),
             ended => ended,
         };
-        let now = self.mark_at(ended, State::Run(class), State::Run(class));
-        let length = now.saturating_sub(began);
-        self.accounts().count_length(class, length);
+        let length = self.move_on(ended).saturating_sub(began);
+        self.accounts().of(class).count_length(length);
         self.charge_class(class, length);
         self.choosing.ran(class, length);
         self.backlog.note_poll(length);
