@@ -9,9 +9,10 @@ use evenkeel::Class;
 use evenkeel_admin::{Admin, listen};
 use support::runtime;
 
-/// The page as the browser has it, some seconds of its time after it was opened.
-async fn look(admin: &Admin) -> Option<String> {
-    let url = format!("http://{}/", admin.address());
+/// The page as the browser has it, some seconds of its time after it was opened. What is behind a
+/// `#` opens parts of it.
+async fn look(admin: &Admin, parts: &str) -> Option<String> {
+    let url = format!("http://{}/{parts}", admin.address());
     let name = format!(
         "evenkeel-admin-{}-{}",
         std::process::id(),
@@ -66,7 +67,7 @@ fn the_page_shows_workers_classes_hogs_and_lanes() {
                 }
             });
         hog.await.unwrap();
-        let Some(page) = look(&admin).await else {
+        let Some(page) = look(&admin, "").await else {
             return;
         };
         for part in [
@@ -89,11 +90,41 @@ fn the_page_shows_workers_classes_hogs_and_lanes() {
 }
 
 #[test]
+fn the_page_shows_tasks_and_settings_to_who_opens_them() {
+    runtime().block_on(async {
+        let admin = listen("127.0.0.1:0").await.unwrap();
+        let waits = evenkeel::task::Builder::new()
+            .name("waits-for-ever")
+            .spawn(std::future::pending::<()>());
+        evenkeel::spawn(work());
+        let Some(page) = look(&admin, "#tasks,settings").await else {
+            return;
+        };
+        for part in [
+            "waits-for-ever crates/evenkeel-admin/tests/page.rs:",
+            "<td>waiting</td>",
+            "aria-label=\"busy wait\"",
+            "Hand-off after",
+            "aria-label=\"delivery\"",
+        ] {
+            assert!(page.contains(part), "{part} is not in\n{page}");
+        }
+        let Some(page) = look(&admin, "").await else {
+            return;
+        };
+        for part in ["waits-for-ever", "Hand-off after"] {
+            assert!(!page.contains(part), "{part} is in\n{page}");
+        }
+        waits.abort();
+    });
+}
+
+#[test]
 fn the_page_asks_for_a_token_where_one_is_needed() {
     runtime().block_on(async {
         let builder = evenkeel_admin::Builder::new().token("correct-horse");
         let admin = builder.listen("127.0.0.1:0").await.unwrap();
-        let Some(page) = look(&admin).await else {
+        let Some(page) = look(&admin, "").await else {
             return;
         };
         assert!(page.contains("a token is needed"), "{page}");

@@ -180,9 +180,11 @@ pub(crate) struct Times {
     pub(crate) wall: u64,
 }
 
-/// The bucket of a duration in cycles: each is twice as long as the one before.
+/// The bucket of a duration in cycles: each is twice as long as the one before. None at all goes to
+/// the shortest that there is, as then the processor has one instruction for it.
+#[inline]
 pub(crate) fn bucket_of(cycles: u64) -> usize {
-    let bucket = (u64::BITS - cycles.leading_zeros()) as usize;
+    let bucket = (u64::BITS - (cycles | 1).leading_zeros()) as usize;
     bucket.min(BUCKETS - 1)
 }
 

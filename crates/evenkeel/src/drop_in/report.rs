@@ -225,17 +225,14 @@ impl fmt::Display for Done {
 }
 
 fn line(f: &mut fmt::Formatter<'_>, hog: &HogStats) -> fmt::Result {
-    // The wrapper that every task has says nothing.
-    let future = (hog.future.strip_prefix(WRAPPER))
-        .and_then(|rest| rest.strip_suffix('>'))
-        .unwrap_or(&hog.future);
     writeln!(
         f,
-        "evenkeel: too long: {}, {} in all, {} at most, of tasks spawned at {}: {future}",
+        "evenkeel: too long: {}, {} in all, {} at most, of tasks spawned at {}: {}",
         number(hog.count, "poll"),
         ms(hog.total),
         ms(hog.longest),
-        hog.spawned_at
+        hog.spawned_at,
+        hog.future
     )
 }
 
@@ -246,9 +243,6 @@ fn more(f: &mut fmt::Formatter<'_>, rows: usize, what: &str) -> fmt::Result {
         left => writeln!(f, "evenkeel: and {}", number(left as u64, what)),
     }
 }
-
-/// What the futures of all tasks are wrapped into.
-const WRAPPER: &str = "tokio::evenkeel::scheduler::Polled<";
 
 /// So many things, whose name forms its plural in the first word: as "task" or as "process" does.
 pub(super) fn number(count: u64, what: &str) -> String {

@@ -1,5 +1,8 @@
 //! The functions that addresses of code belong to.
 
+#[cfg(any(feature = "hog-stacks", test))]
+mod bare;
+
 use std::collections::HashMap;
 
 use crate::sync::Arc;
@@ -19,10 +22,11 @@ const KNOWN_MAX: usize = 4096;
 /// What begins with these is inside the standard library or the runtime. The runtime's futures that
 /// users name, such as those of sockets and timers, are not among them.
 #[cfg(any(feature = "hog-stacks", test))]
-const INTERNAL: [&str; 10] = [
+const INTERNAL: [&str; 12] = [
     "alloc::",
     "backtrace::",
     "core::",
+    "core_arch::",
     "std::",
     "evenkeel::blocking::work::",
     "evenkeel::io::readiness::",
@@ -30,25 +34,31 @@ const INTERNAL: [&str; 10] = [
     "evenkeel::sched::",
     "evenkeel::sync::",
     "evenkeel::timer::",
+    "tokio::evenkeel::",
 ];
 /// An exception, as it is a future that users name.
 #[cfg(any(feature = "hog-stacks", test))]
 const JOIN_HANDLE: &str = "evenkeel::sched::task::join::JoinHandle";
 /// The function that takes a stack when a waker is cloned.
 const CLONE: &str = "sched::task::cell::clone_traced";
-/// The function that polls a task's future.
+/// The function that polls a task's future: by its type, or by its file if that is all there is.
 const POLL: &str = "sched::task::cell::Cell<";
+const POLL_IN: &str = "evenkeel::sched::task::cell::";
 
 impl Symbols {
     /// From the function that cloned the waker, if one did, to the task's own.
     pub(super) fn frames(&mut self, stack: &[usize]) -> Vec<DumpFrame> {
         let frames = stack.iter().flat_map(|&address| self.at(address).to_vec());
         let mut frames: Vec<DumpFrame> = frames.collect();
-        let is = |part| move |frame: &DumpFrame| frame.function.contains(part);
-        if let Some(clone) = frames.iter().position(is(CLONE)) {
+        let is_clone = |frame: &DumpFrame| frame.function.contains(CLONE);
+        if let Some(clone) = frames.iter().position(is_clone) {
             frames.drain(..=clone);
         }
-        if let Some(poll) = frames.iter().position(is(POLL)) {
+        let is_poll = |frame: &DumpFrame| {
+            let name = &frame.function;
+            name.contains(POLL) || (name.starts_with(POLL_IN) && name.ends_with("::poll"))
+        };
+        if let Some(poll) = frames.iter().position(is_poll) {
             frames.truncate(poll);
         }
         frames
@@ -67,7 +77,7 @@ impl Symbols {
 fn resolve(address: usize) -> Vec<DumpFrame> {
     use super::site::Site;
 
-    let mut frames = Vec::new();
+    let mut found: Vec<(String, Option<Site>)> = Vec::new();
     backtrace::resolve(std::ptr::without_provenance_mut(address), |symbol| {
         // Without the hash.
         let name = symbol.name().map(|name| format!("{name:#}"));
@@ -76,15 +86,16 @@ fn resolve(address: usize) -> Vec<DumpFrame> {
             line: symbol.lineno().unwrap_or(0),
             column: symbol.colno().unwrap_or(0),
         });
-        frames.push(frame(
-            &name.unwrap_or_else(|| format!("{address:#x}")),
-            site,
-        ));
+        found.push((name.unwrap_or_else(|| format!("{address:#x}")), site));
     });
-    if frames.is_empty() {
-        frames.push(frame(&format!("{address:#x}"), None));
+    if found.is_empty() {
+        found.push((format!("{address:#x}"), None));
     }
-    frames
+    let frames = found.iter().enumerate().map(|(index, (name, site))| {
+        let caller = found.get(index + 1).map(|(name, _)| name.as_str());
+        frame(name, site.clone(), caller)
+    });
+    frames.collect()
 }
 
 #[cfg(not(feature = "hog-stacks"))]
@@ -93,21 +104,25 @@ fn resolve(_address: usize) -> Vec<DumpFrame> {
 }
 
 #[cfg(any(feature = "hog-stacks", test))]
-fn frame(name: &str, site: Option<super::site::Site>) -> DumpFrame {
+fn frame(name: &str, site: Option<super::site::Site>, caller: Option<&str>) -> DumpFrame {
+    let whole = site
+        .as_ref()
+        .and_then(|site| bare::whole(name, &site.file, caller));
+    let name = whole.as_deref().unwrap_or(name);
     DumpFrame {
         function: without_closures(name).to_owned(),
-        site,
         is_internal: is_internal(name),
+        site,
     }
 }
 
 /// An async function is a closure inside the function that is called; its reader knows it by the
 /// latter's name.
-#[cfg(any(feature = "hog-stacks", test))]
-fn without_closures(name: &str) -> &str {
+pub(super) fn without_closures(name: &str) -> &str {
     let mut name = name;
     while let Some((outer, last)) = name.rsplit_once("::") {
-        if last != "{{closure}}" && !last.starts_with("{closure#") {
+        let of_closures = ["{{closure}}", "{closure#", "{async_fn#", "{async_block#"];
+        if !of_closures.iter().any(|begin| last.starts_with(begin)) {
             break;
         }
         name = outer;
@@ -115,11 +130,15 @@ fn without_closures(name: &str) -> &str {
     name
 }
 
-/// Of a trait's function, the type that has it decides.
+/// Of a trait's function, the type that has it decides; the trait, if that is the language's own.
 #[cfg(any(feature = "hog-stacks", test))]
 fn is_internal(name: &str) -> bool {
     let path = name.trim_start_matches(['<', '&', '*']);
     let path = path.trim_start_matches("mut ");
+    let path = match path.split_once(" as ") {
+        Some((of_type, of_trait)) if !of_type.contains("::") => of_trait,
+        _ => path,
+    };
     let is_inside = || INTERNAL.iter().any(|begin| path.starts_with(begin));
     !path.contains("::") || (is_inside() && !path.starts_with(JOIN_HANDLE))
 }
@@ -133,11 +152,27 @@ mod tests {
         for (symbol, name) in [
             ("app::serve::{{closure}}", "app::serve"),
             ("app::serve::{closure#0}::{closure#1}", "app::serve"),
+            ("app::serve::{async_fn#0}::{async_block#2}", "app::serve"),
             ("app::serve::inner", "app::serve::inner"),
             ("main", "main"),
         ] {
-            assert_eq!(frame(symbol, None).function, name);
+            assert_eq!(frame(symbol, None, None).function, name);
         }
+    }
+
+    #[test]
+    fn a_bare_name_is_completed_before_it_is_judged() {
+        let at = |file: &'static str| {
+            Some(crate::stats::site::Site {
+                file: file.into(),
+                line: 1,
+                column: 1,
+            })
+        };
+        let own = frame("compute", at("/home/me/app/src/main.rs"), None);
+        assert_eq!((&*own.function, own.is_internal), ("app::compute", false));
+        let inside = frame("fold<u8>", at("/rustc/1/library/core/src/iter.rs"), None);
+        assert!(inside.is_internal, "{inside:?}");
     }
 
     #[test]
@@ -148,8 +183,9 @@ mod tests {
             "std::panicking::try",
             "evenkeel::sched::coop::poll_proceed",
             "__rust_try",
+            "<i64 as core::cmp::PartialOrd>::partial_cmp",
         ] {
-            assert!(frame(name, None).is_internal, "{name}");
+            assert!(frame(name, None, None).is_internal, "{name}");
         }
         for name in [
             "app::serve",
@@ -158,7 +194,7 @@ mod tests {
             "evenkeel::net::udp::UdpSocket::recv_from",
             "<evenkeel::sched::task::join::JoinHandle<T> as core::future::future::Future>::poll",
         ] {
-            assert!(!frame(name, None).is_internal, "{name}");
+            assert!(!frame(name, None, None).is_internal, "{name}");
         }
     }
 }

@@ -26,7 +26,7 @@ use waker::Watch;
 
 pin_project! {
     /// A future with the span of its task. In reports it has the name of the future in it; see
-    /// [`name_inside`].
+    /// [`AROUND`].
     pub(crate) struct Watched<F> {
         #[pin]
         future: Instrumented<F>,
@@ -83,13 +83,8 @@ fn next_number() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// The name of the type of a task's future, without what this file has put around it.
-pub(super) fn name_inside(name: &'static str) -> &'static str {
-    const AROUND: &str = concat!(module_path!(), "::Watched<");
-    let inside = name.strip_prefix(AROUND);
-    let inside = inside.and_then(|inside| inside.strip_suffix('>'));
-    inside.unwrap_or(name)
-}
+/// How the name of the type begins that this file puts around a task's future.
+pub(super) const AROUND: &str = concat!(module_path!(), "::Watched<");
 
 impl<F> Watched<F> {
     fn new(future: F, span: Span) -> Self {

@@ -74,9 +74,10 @@ impl Polls {
         let count = self.count.load(Ordering::Relaxed);
         self.count.store(count.saturating_add(1), Ordering::Relaxed);
         self.spent.add(length);
-        let coarse = u32::try_from(length >> COARSE).unwrap_or(u32::MAX);
-        if coarse > self.longest.load(Ordering::Relaxed) {
-            self.longest.store(coarse, Ordering::Relaxed);
+        let coarse = length >> COARSE;
+        if coarse > u64::from(self.longest.load(Ordering::Relaxed)) {
+            let longest = u32::try_from(coarse).unwrap_or(u32::MAX);
+            self.longest.store(longest, Ordering::Relaxed);
         }
     }
 

@@ -22,15 +22,24 @@ impl FutureType {
         }
     }
 
-    #[cfg(not(all(feature = "console", not(evenkeel_loom))))]
+    /// As the compiler prints it, without the wrappers that every task of such a program has.
     pub(crate) fn name(&self) -> &'static str {
-        (self.name)()
+        let name = (self.name)();
+        #[cfg(all(feature = "console", not(evenkeel_loom)))]
+        let name = inside(name, super::console::AROUND);
+        #[cfg(feature = "drop-in")]
+        let name = inside(name, "tokio::evenkeel::scheduler::Polled<");
+        name
     }
+}
 
-    #[cfg(all(feature = "console", not(evenkeel_loom)))]
-    pub(crate) fn name(&self) -> &'static str {
-        super::console::name_inside((self.name)())
-    }
+/// What a generic type, known by the beginning of its name, has inside.
+#[cfg(any(feature = "console", feature = "drop-in"))]
+fn inside(name: &'static str, wrapper: &str) -> &'static str {
+    let inside = name.strip_prefix(wrapper);
+    inside
+        .and_then(|rest| rest.strip_suffix('>'))
+        .unwrap_or(name)
 }
 
 /// Compared by id and not by address: one type may have several of these.

@@ -1,7 +1,8 @@
 //! What a task is in memory: its states (`state`), its parts and who may touch them (`cell`), what
 //! alike tasks have in common (`kind`), where it comes from (`origin`), what its runner counts
-//! (`counts`), what the spawner holds (`join`, `id`, `error`), the list of waiting tasks (`registry`), how one says where it waits
-//! (`trace`), and what tokio-console sees of them (`console`).
+//! (`counts`), what the spawner holds (`join`, `id`, `error`), the list of waiting tasks
+//! (`registry`), how one says where it waits (`trace`), and what tokio-console sees of them
+//! (`console`).
 
 pub(crate) mod cell;
 #[cfg(all(feature = "console", not(evenkeel_loom)))]

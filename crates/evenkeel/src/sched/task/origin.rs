@@ -44,7 +44,9 @@ impl Origin {
     fn as_named(&self) -> Option<NonNull<Named>> {
         let pointer = self.0.as_ptr();
         let plain = pointer.map_addr(|address| address & !NAMED);
-        (plain != pointer).then(|| NonNull::new(plain.cast())).flatten()
+        (plain != pointer)
+            .then(|| NonNull::new(plain.cast()))
+            .flatten()
     }
 
     #[inline]

@@ -3,8 +3,8 @@
 //! The innermost one of the program's own: what its owner can change. With debug information the
 //! file of a function says whose it is: cargo keeps packages of others in folders of its own.
 //! Without, the name of a function's crate has to do: that of the program's file, or of a future
-//! that the program spawned itself. If none is the program's own, the innermost function of a
-//! library names the hog.
+//! that the program spawned itself. If none is the program's own, all of them may be inlined into
+//! the future, which then names the hog if it is; and if not, the innermost function of a library.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -12,6 +12,7 @@ use std::sync::LazyLock;
 use crate::sched::task::kind::Kind;
 
 use crate::stats::dump::DumpFrame;
+use crate::stats::symbols::without_closures;
 
 /// What a hog was doing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -69,21 +70,26 @@ impl OwnCrates {
         }
     }
 
-    /// The name of a stack, whose innermost frame comes first. `None` if it has no frame.
-    pub(super) fn name(&self, frames: &[DumpFrame], blocked: bool) -> Option<Name> {
-        let Some(own) = frames.iter().position(|frame| self.owns(frame)) else {
-            let library = frames.iter().find(|frame| !frame.is_internal);
-            let function = library.or(frames.first())?;
-            return Some(Name {
-                function: cut(&function.function),
-                callee: None,
-            });
+    /// The name of a stack of a poll of this type of future. The stack's innermost frame comes
+    /// first. `None` if it has no frame.
+    pub(super) fn name(&self, frames: &[DumpFrame], future: &str, blocked: bool) -> Option<Name> {
+        let own = frames.iter().position(|frame| self.owns(frame));
+        let (own, function) = match own {
+            Some(own) => (own, frames[own].function.as_str()),
+            None if self.has(future) => (frames.len(), without_closures(future)),
+            None => {
+                let library = frames.iter().find(|frame| !frame.is_internal);
+                let function = library.or(frames.first())?;
+                return Some(Name {
+                    function: cut(&function.function),
+                    callee: None,
+                });
+            }
         };
-        let function = &frames[own].function;
         // What blocks is often a function of the standard library, which says what it waits for.
         let says = |frame: &&DumpFrame| {
             (blocked && frame.function.contains("::") || !frame.is_internal)
-                && frame.function != *function
+                && frame.function != function
         };
         let callee = frames[..own].iter().rev().find(says);
         Some(Name {
@@ -134,6 +140,9 @@ mod tests {
         }
     }
 
+    /// What axum or hyper spawns.
+    const FUTURE: &str = "library::serve::{{closure}}";
+
     fn own(names: &[&str]) -> OwnCrates {
         OwnCrates(names.iter().map(|&name| name.to_owned()).collect())
     }
@@ -153,13 +162,23 @@ mod tests {
             frame("app::digest", Some("src/main.rs"), false),
             frame("app::handler", Some("src/main.rs"), false),
         ];
-        let name = OwnCrates::default().name(&frames, false);
+        let name = OwnCrates::default().name(&frames, FUTURE, false);
         assert_eq!(named(&name), ("app::digest", Some("sha2::update")));
         // Without debug information.
         let bare = frames.map(|it| DumpFrame { site: None, ..it });
-        let name = own(&["app"]).name(&bare, false);
+        let name = own(&["app"]).name(&bare, FUTURE, false);
         assert_eq!(named(&name), ("app::digest", Some("sha2::update")));
-        let name = own(&["other"]).name(&bare, false);
+        let name = own(&["other"]).name(&bare, FUTURE, false);
+        assert_eq!(named(&name), ("sha2::compress", None));
+    }
+
+    #[test]
+    fn a_future_into_which_all_is_inlined_names_the_hog() {
+        let frames = [frame("sha2::compress", None, false)];
+        let future = "app::digest::{{closure}}";
+        let name = own(&["app"]).name(&frames, future, false);
+        assert_eq!(named(&name), ("app::digest", Some("sha2::compress")));
+        let name = own(&["other"]).name(&frames, future, false);
         assert_eq!(named(&name), ("sha2::compress", None));
     }
 
@@ -171,10 +190,13 @@ mod tests {
             frame("app::handler", Some("src/main.rs"), false),
         ];
         let own = OwnCrates::default();
-        let name = own.name(&frames, true);
+        let name = own.name(&frames, FUTURE, true);
         assert_eq!(named(&name), ("app::handler", Some("std::thread::sleep")));
-        assert_eq!(named(&own.name(&frames, false)), ("app::handler", None));
-        assert_eq!(own.name(&[], true), None);
+        assert_eq!(
+            named(&own.name(&frames, FUTURE, false)),
+            ("app::handler", None)
+        );
+        assert_eq!(own.name(&[], FUTURE, true), None);
     }
 
     #[test]

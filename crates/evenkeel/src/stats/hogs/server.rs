@@ -12,13 +12,13 @@ use crate::sched::HogReport;
 use crate::sched::shared::Shared;
 use crate::sched::stacks::{Caught, Event, PollId, Stacks};
 use crate::stats::dump::DumpFrame;
-use crate::stats::symbols::Symbols;
+use crate::stats::symbols::{Symbols, without_closures};
 use crate::sync::Arc;
 use crate::sync::thread::{self, Builder};
 use crate::sys::thread::{NICE_MAX, current, lower};
 
 use super::frames::Frames;
-use super::naming::{Name, OwnCrates};
+use super::naming::{Name, OwnCrates, cut};
 use super::{HogNames, Names};
 
 /// How often it looks for events, and after how many looks in vain it ends.
@@ -188,10 +188,13 @@ impl Tools {
         self.own.learn(&caught.kind);
         let addresses = self.frames.of(&caught.stack);
         let frames = self.symbols.frames(&addresses);
-        let Some(name) = self.own.name(&frames, caught.blocked) else {
+        let Some(name) = self
+            .own
+            .name(&frames, caught.kind.future.name(), caught.blocked)
+        else {
             return;
         };
-        let folded = fold(&frames);
+        let folded = fold(caught.kind.future.name(), &frames);
         let mut table = names.table.lock();
         table.add(&folded, stacks.to_duration(caught.weight));
         if let Some(named) = self.polls.get_mut(&caught.poll) {
@@ -235,11 +238,34 @@ impl Tools {
     }
 }
 
-/// The functions, the outermost first, as tools for flame graphs read them.
-fn fold(frames: &[DumpFrame]) -> String {
-    let names = frames.iter().rev();
-    let names: Vec<_> = names
-        .map(|frame| super::naming::cut(&frame.function).replace(';', ","))
-        .collect();
-    names.join(";")
+/// The functions, the outermost first, as tools for flame graphs read them, below that of the
+/// task's future. In a row the same function, or unknown ones, are one: closures have the names of
+/// functions.
+fn fold(future: &str, frames: &[DumpFrame]) -> String {
+    let names = frames.iter().rev().map(|frame| match &*frame.function {
+        unknown if unknown.starts_with("0x") => "[unknown]",
+        name => name,
+    });
+    let names = std::iter::once(without_closures(future)).chain(names);
+    let mut folded: Vec<String> = names.map(|name| cut(name).replace(';', ",")).collect();
+    folded.dedup();
+    folded.join(";")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_is_a_line_below_its_task() {
+        let frame = |function: &str| DumpFrame {
+            function: function.to_owned(),
+            site: None,
+            is_internal: false,
+        };
+        let frames = ["0x1", "f<[u8; 4]>", "app::run", "app::run", "0x2", "0x3"].map(frame);
+        let folded = fold("app::serve::{{closure}}", &frames);
+        assert_eq!(folded, "app::serve;[unknown];app::run;f<[u8, 4]>;[unknown]");
+        assert_eq!(fold("app::run::{{closure}}", &[]), "app::run");
+    }
 }
