@@ -58,6 +58,11 @@ fn hogs_are_served_by_function_and_as_stacks() {
             let (stack, time) = line.rsplit_once(' ').unwrap();
             assert!(!stack.is_empty() && time.parse::<u64>().is_ok(), "{folded}");
         }
+        let metrics = get(&admin, "/metrics").await.body;
+        for metric in ["polls_total", "run_seconds_total"] {
+            let row = format!("evenkeel_hog_function_{metric}{{function=\"hogs::computes_for_the_");
+            assert!(metrics.contains(&row), "{row} is not in {metrics}");
+        }
         admin.shutdown().await;
     });
 }

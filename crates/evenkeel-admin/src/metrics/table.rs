@@ -1,5 +1,6 @@
 //! The metrics.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use evenkeel::stats::{CheckCounts, LaneStats, Stats, Waits, WorkerStats};
@@ -116,6 +117,28 @@ pub(super) const METRICS: &[Metric] = &[
             for class in &snapshot.stats.classes {
                 row(&[&class.name], Count(class.hogs));
             }
+        },
+    ),
+    metric(
+        ("evenkeel_hog_function_polls", None),
+        Counter,
+        &["function", "class"],
+        "Polls that were too long, by the function in which their first stack was taken; a sample",
+        |snapshot, row| {
+            each_hog_function(&snapshot.stats, |labels, polls, _| {
+                row(&labels, Count(polls))
+            });
+        },
+    ),
+    metric(
+        ("evenkeel_hog_function_run", SECONDS),
+        Counter,
+        &["function", "class"],
+        "How long those polls took that have ended, by the clock",
+        |snapshot, row| {
+            each_hog_function(&snapshot.stats, |labels, _, time| {
+                row(&labels, Seconds(time.as_secs_f64()));
+            });
         },
     ),
     metric(
@@ -385,6 +408,21 @@ fn worker_time(stats: &Stats, row: &mut Rows<'_>) {
         for (state, time) in states {
             row(&[&index, state], Seconds(time.as_secs_f64()));
         }
+    }
+}
+
+/// Each function with its class, whatever it had called: how many polls, and their time. There are
+/// at most some hundred.
+fn each_hog_function(stats: &Stats, mut each: impl FnMut([&str; 2], u64, Duration)) {
+    let mut sums: BTreeMap<(&str, usize), (u64, Duration)> = BTreeMap::new();
+    for row in &stats.hog_functions {
+        let sum = sums.entry((&row.function, row.class.index())).or_default();
+        sum.0 += row.count;
+        sum.1 += row.total;
+    }
+    for ((function, class), (polls, time)) in sums {
+        let class = stats.classes.get(class).map_or("", |class| &class.name);
+        each([function, class], polls, time);
     }
 }
 
