@@ -58,7 +58,9 @@ impl Access {
             ));
         }
         // A page elsewhere cannot read an answer, but a dump costs something all the same.
-        if text(headers, &FETCH_SITE) == Some("cross-site") && !is_open(uri.path()) {
+        // Another port of this machine counts as the same site.
+        let is_elsewhere = |site: &str| !matches!(site, "same-origin" | "none");
+        if text(headers, &FETCH_SITE).is_some_and(is_elsewhere) && !is_open(uri.path()) {
             return Err(Refusal(
                 StatusCode::FORBIDDEN,
                 "the request comes from a page of another server",
@@ -120,7 +122,7 @@ fn is_loopback(host: &str) -> bool {
         _ => host,
     };
     let bare = name.trim_start_matches('[').trim_end_matches(']');
-    let is_loopback = |address: std::net::IpAddr| address.is_loopback();
+    let is_loopback = |address: std::net::IpAddr| address.to_canonical().is_loopback();
     name.eq_ignore_ascii_case("localhost") || bare.parse().is_ok_and(is_loopback)
 }
 

@@ -1,6 +1,6 @@
 //! What is answered to which request.
 
-use axum::extract::rejection::JsonRejection;
+use axum::extract::rejection::{JsonRejection, PathRejection};
 use axum::extract::{DefaultBodyLimit, Path, Request, State};
 use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName};
 use axum::http::{HeaderValue, StatusCode};
@@ -134,9 +134,10 @@ async fn settings(State(runtime): State<Handle>) -> Json<Settings> {
 
 async fn change_class(
     State(runtime): State<Handle>,
-    Path(name): Path<String>,
+    name: Result<Path<String>, PathRejection>,
     change: Result<Json<ClassChange>, JsonRejection>,
 ) -> Result<Json<Settings>, Problem> {
+    let Path(name) = name.map_err(|error| Problem(error.status(), error.body_text()))?;
     answer(change, |change| {
         settings::change_class(&runtime, &name, change)
     })

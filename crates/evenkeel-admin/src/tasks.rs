@@ -1,5 +1,6 @@
 //! What the tasks have cost, and where they wait.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,8 @@ use tokio::sync::Mutex;
 use crate::routes::Problem;
 use crate::{DUMP_TIMEOUT_MAX, TASKS_MAX};
 
+/// How much there is of the name of a future's type.
+const FUTURE_MAX: usize = 500;
 /// How many tasks are listed unless the request says it.
 const LISTED: usize = 100;
 
@@ -85,9 +88,9 @@ fn read(runtime: &Handle, query: Asked<ListQuery>) -> Result<Vec<TaskInfo>, Prob
     let limit = bounded("limit", query.limit.unwrap_or(LISTED), TASKS_MAX)?;
     // To look at all tasks of a large program takes some milliseconds. It must not wait for a lane,
     // which may be full when somebody looks for the reason.
-    Ok(evenkeel::block_in_place(|| {
-        runtime.tasks(query.sort, limit)
-    }))
+    let mut tasks = evenkeel::block_in_place(|| runtime.tasks(query.sort, limit));
+    tasks.iter_mut().for_each(|task| cut(&mut task.future));
+    Ok(tasks)
 }
 
 pub(crate) async fn dump(
@@ -130,10 +133,27 @@ async fn make(served: &Served, query: &DumpQuery) -> Result<TaskDump, Problem> {
     };
     let _alone = served.dumping.try_lock().map_err(|_| busy())?;
     let made = served.runtime.dump(options).await;
+    let made = made.map(|mut dump| {
+        for group in &mut dump.groups {
+            cut(&mut group.future);
+            group
+                .tasks
+                .iter_mut()
+                .for_each(|it| cut(&mut it.task.future));
+        }
+        dump
+    });
     made.map_err(|error| match error.is_refused() {
         true => busy(),
         false => Problem(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
     })
+}
+
+/// Types may have names of many kilobytes, and an answer may have 10 000 of them.
+fn cut(future: &mut Cow<'static, str>) {
+    if let Some((end, _)) = future.char_indices().nth(FUTURE_MAX) {
+        *future = format!("{}...", &future[..end]).into();
+    }
 }
 
 fn understood<T>(query: Asked<T>) -> Result<T, Problem> {

@@ -191,7 +191,8 @@ function showClasses(classes) {
 }
 
 function showHogs(hogs, functions) {
-  const heads = ["spawned at", "class", "polls", "blocked", "mean", "longest", { text: "future" }];
+  const heads = ["function, or spawned at", "class", "polls", "blocked", "mean", "longest",
+    { text: "what it called, or the future" }];
   const at = (site) => `${site.file}:${site.line}`;
   const doing = functions.slice(0, 10).map((it) => [
     { text: `in ${it.function}` }, classNames[it.class] ?? it.class, grouped(it.count), grouped(it.blocked),
@@ -379,15 +380,7 @@ byId("login").addEventListener("submit", (event) => {
   event.preventDefault();
   token = byId("token").value;
   sessionStorage.setItem("token", token);
-  byId("order").addEventListener("change", turn);
-byId("dump").addEventListener("click", showWaiting);
-byId("tasks-part").addEventListener("toggle", turn);
-byId("settings-part").addEventListener("toggle", () => {
-  showSettings().catch((error) => say(`no settings: ${error.message}`, true));
-});
-// So that a link can lead there.
-for (const part of ["tasks", "settings"]) byId(`${part}-part`).open = location.hash.includes(part);
-turn();
+  turn();
 });
 byId("order").addEventListener("change", turn);
 byId("dump").addEventListener("click", showWaiting);

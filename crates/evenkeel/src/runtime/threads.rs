@@ -73,7 +73,7 @@ impl Threads {
         Ok(())
     }
 
-    fn give_up(&self, shared: &Shared, error: io::Error) -> io::Error {
+    fn give_up(&self, shared: &Arc<Shared>, error: io::Error) -> io::Error {
         shared.stop();
         self.wait(clock::now() + Duration::from_secs(1));
         error

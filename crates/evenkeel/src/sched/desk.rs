@@ -12,7 +12,7 @@ use std::ptr::{self, NonNull};
 
 use crate::class::Class;
 use crate::counters::deliveries::DeliveryCounts;
-use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, OnceLock};
 use crate::sys::stack::Ends;
 use crate::sys::thread::{self, REAL_TIME_WORKER, ThreadId};
@@ -39,8 +39,52 @@ pub(crate) struct Desk {
     /// The task to run next, ahead of the run queues. Any thread may take it.
     next: Apart<AtomicPtr<Header>>,
     at_poll: Apart<AtPoll>,
+    pub(super) missed_end: MissedEnd,
     /// Deliveries by reads on this thread.
     pub(crate) deliveries: Apart<DeliveryCounts>,
+}
+
+/// The end of a hog's poll that could not be told, as a lock was taken (`sched::stacks`); the last
+/// one, if there was another before anybody looked.
+#[derive(Debug)]
+pub(super) struct MissedEnd {
+    /// When the poll began, in cycles; 0 if there is none. Written last.
+    since: AtomicU64,
+    /// Twice its length, plus one if it was blocked.
+    length: AtomicU64,
+}
+
+impl MissedEnd {
+    fn new() -> Self {
+        Self {
+            since: AtomicU64::new(0),
+            length: AtomicU64::new(0),
+        }
+    }
+
+    /// For the thread that sits here.
+    pub(super) fn put(&self, since: u64, length: u64, blocked: bool) {
+        // Relaxed: ordered by the store below.
+        let length = length << 1 | u64::from(blocked);
+        self.length.store(length, Ordering::Relaxed);
+        // Release pairs with the Acquire in `take`.
+        self.since.store(since, Ordering::Release);
+    }
+
+    /// Takes out the end of the poll that began at `since`: its length, and whether it was blocked.
+    pub(super) fn take(&self, since: u64) -> Option<(u64, bool)> {
+        // Acquire pairs with the Release in `put`.
+        if since == 0 || self.since.load(Ordering::Acquire) != since {
+            return None;
+        }
+        // Relaxed: see above. If the next poll's end is being put, its length is taken for this
+        // one's: both are statistics.
+        let length = self.length.load(Ordering::Relaxed);
+        let taken = self
+            .since
+            .compare_exchange(since, 0, Ordering::Relaxed, Ordering::Relaxed);
+        taken.is_ok().then_some((length >> 1, length & 1 == 1))
+    }
 }
 
 /// What the thread writes at each poll, apart from what thieves look at. Relaxed throughout: these
@@ -52,6 +96,8 @@ struct AtPoll {
     running: AtomicPtr<Location<'static>>,
     /// The type of its future; likewise.
     future: AtomicPtr<FutureType>,
+    /// Its class when the poll began.
+    class: AtomicU8,
     is_named: AtomicBool,
     /// The poll is on guard: the monitor notices sooner if it is long.
     on_guard: AtomicBool,
@@ -74,10 +120,12 @@ impl Desk {
             spans: Within::new(),
             real_time: AtomicBool::new(false),
             next: Apart(AtomicPtr::new(ptr::null_mut())),
+            missed_end: MissedEnd::new(),
             at_poll: Apart(AtPoll {
                 tenure: Tenure::new(fences),
                 running: AtomicPtr::new(ptr::null_mut()),
                 future: AtomicPtr::new(ptr::null_mut()),
+                class: AtomicU8::new(0),
                 is_named: AtomicBool::new(false),
                 on_guard: AtomicBool::new(false),
                 relapses: AtomicBool::new(false),
@@ -206,6 +254,9 @@ impl Desk {
         // Relaxed, all: see `AtPoll`.
         at_poll.running.store(running, Ordering::Relaxed);
         at_poll.future.store(future, Ordering::Relaxed);
+        at_poll
+            .class
+            .store(task.class().index() as u8, Ordering::Relaxed);
         // Few tasks have names.
         if task.name().is_some() || at_poll.is_named.load(Ordering::Relaxed) {
             self.note_name(task.name());
@@ -279,17 +330,18 @@ impl Desk {
         self.at_poll.0.gives_up.load(Ordering::Relaxed) == since
     }
 
-    /// The kind of the task that is being polled, which is of this class. It may mix two tasks; the
-    /// caller finds out afterwards whether the poll was still the same.
-    pub(crate) fn running_kind(&self, class: Class) -> Option<Kind> {
-        // Relaxed: see `AtPoll`.
+    /// The kind of the task that is being polled. It may mix two tasks; the caller finds out
+    /// afterwards whether the poll was still the same.
+    pub(crate) fn running_kind(&self) -> Option<Kind> {
+        // Relaxed, both: see `AtPoll`.
         let future = self.at_poll.0.future.load(Ordering::Relaxed);
+        let class = self.at_poll.0.class.load(Ordering::Relaxed);
         Some(Kind {
             spawned_at: self.last_running()?,
             // SAFETY: `begin_poll` stores pointers to `'static` types only.
             future: unsafe { future.as_ref() }?,
             name: *self.name.lock(),
-            class,
+            class: Class::at(class.into()),
         })
     }
 

@@ -42,6 +42,8 @@ struct State {
     is_open: bool,
     waited_for: usize,
     traces: HashMap<Id, Trace>,
+    /// Since when those have waited that waited when they were asked, in cycles.
+    waiting: HashMap<Id, u64>,
 }
 
 impl Dumps {
@@ -55,6 +57,11 @@ impl Dumps {
         let mut state = self.state.lock();
         if !state.is_open {
             return;
+        }
+        // It has waited on, as far as its owner is concerned: the poll was ours. One that was woken
+        // besides seems to have waited for longer than it has.
+        if let Some(since) = state.waiting.get(&task.into()).filter(|_| !trace.is_woken) {
+            task.since.put(*since);
         }
         state.traces.insert(task.into(), trace);
         let are_all = state.traces.len() >= state.waited_for;
@@ -78,6 +85,10 @@ impl Dumps {
             if shared.is_stopping() || clock::now() >= deadline {
                 break;
             }
+            let waiting = some.iter().map(Reference::header);
+            let waiting = waiting.filter(|task| task.phase() == Phase::Waiting);
+            let waiting = waiting.map(|task| (task.into(), task.since.load()));
+            self.state.lock().waiting = waiting.collect();
             for task in some {
                 task.header().mark.ask();
                 task.wake();

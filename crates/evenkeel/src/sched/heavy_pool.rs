@@ -420,6 +420,15 @@ impl HeavyPool {
         !poll.given_up && (poll.noted || poll.is_hog(self.clock.cycles(), used, self.live.hog()))
     }
 
+    /// Whether the poll of the calling thread is noted as a hog's.
+    pub(crate) fn is_noted(&self, desk: usize) -> bool {
+        let mut state = self.lock();
+        let running = state
+            .thread(desk)
+            .and_then(|thread| thread.running.as_ref());
+        running.is_some_and(|poll| poll.noted)
+    }
+
     /// Notes the poll of the calling thread as a hog's. Returns whether it was noted before.
     pub(crate) fn note(&self, desk: usize) -> bool {
         let mut state = self.lock();

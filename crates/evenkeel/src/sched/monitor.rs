@@ -118,7 +118,7 @@ pub(crate) fn run(shared: &Arc<Shared>, start: &Starter<'_>) {
         let heavy_pool = tend_pool(shared, &mut sampled_at, start);
         let pause = heavy_pool.map_or(pause, |soonest| soonest.min(pause));
         let pool_rests = heavy_pool.is_none();
-        let expects = shared.stacks.collect();
+        let expects = shared.stacks.collect(&shared.desks);
         let pause = if expects {
             pause.min(STUCK_AFTER)
         } else {
@@ -142,6 +142,7 @@ pub(crate) fn run(shared: &Arc<Shared>, start: &Starter<'_>) {
             lookout.pause(pause);
         }
     }
+    shared.stacks.abandon();
     // From now on nobody looks at the workers.
     let seats = shared.seats.iter();
     seats.for_each(|seat| shared.desk_of(seat).demote());

@@ -292,7 +292,8 @@ impl Shared {
             self.note_hog(hog);
         }
         self.kinds.ended(&hog.kind, hog.length, hog.blocked);
-        if self.stacks.ended(hog.poll, hog.length, hog.blocked) {
+        let desk = self.desks.get(hog.poll.desk);
+        if self.stacks.ended(desk, hog.poll, hog.length, hog.blocked) {
             self.monitor.rouse();
         }
     }
@@ -333,7 +334,7 @@ impl Shared {
     }
 
     /// Refuses new tasks and stops every worker. Returns false if that was done before.
-    pub(crate) fn stop(&self) -> bool {
+    pub(crate) fn stop(self: &Arc<Self>) -> bool {
         // AcqRel: Release pairs with `is_stopping`.
         if self.stopping.swap(true, Ordering::AcqRel) {
             return false;
@@ -342,7 +343,11 @@ impl Shared {
         self.injection_queues.iter().for_each(InjectionQueue::close);
         (0..self.seats.len()).for_each(|worker| self.unpark(worker));
         self.monitor.rouse();
-        self.stacks.close();
+        // While there are lanes in which they can be told.
+        let reports = self.stacks.close();
+        reports
+            .into_iter()
+            .for_each(|report| (self.on_hog)(self, report));
         let waiting = self.heavy_pool.close();
         waiting.into_iter().for_each(|task| self.cancel(task));
         true

@@ -13,17 +13,17 @@
 //!
 //! The thread that makes names has the lowest priority, and may hold the lock for long while it is
 //! not scheduled. So all others only try to take it: the monitor looks again later, a report goes
-//! without a name, and the end of a poll is not counted. For the same reason nobody waits for a
+//! without a name, and the end of a poll stays at its desk until the monitor finds it. For the same
+//! reason nobody waits for a
 //! handler that has begun to answer: its slot is left to it, and the monitor frees it later.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-use crate::class::Class;
 use crate::clock::Clock;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Arc, Mutex, MutexGuard};
+use crate::sync::{Arc, Mutex, MutexGuard, thread};
 use crate::sys::stack::{self, Asked, Ends, Stack};
 
 use super::HogReport;
@@ -35,6 +35,8 @@ use super::task::kind::Kind;
 const EACH_SECOND: u32 = 100;
 /// How many of them may be taken at once after a quiet time.
 const BURST: u32 = 10;
+/// How many reports wait for stacks at most.
+const REPORTS_MAX: usize = 64;
 /// How many events wait for the thread that makes names. A stack has 64 KiB at most.
 const QUEUE_MAX: usize = 64;
 /// The second stack of a poll is taken after so long, each further one after ten times as long.
@@ -96,6 +98,8 @@ pub(crate) struct Stacks {
     state: Mutex<State>,
     /// How many threads were asked and have not answered: a hint for the monitor.
     asked: AtomicUsize,
+    /// Whether the end of a poll could not be told, as the lock was taken: a hint.
+    missed: AtomicBool,
     taken: AtomicU64,
     skipped: AtomicU64,
     failed: AtomicU64,
@@ -109,6 +113,8 @@ struct State {
     /// wake who waits for the task.
     over: Vec<u64>,
     events: VecDeque<Event>,
+    /// Reports whose stacks are still to come.
+    reports: Vec<(PollId, HogReport)>,
     /// Whether a thread takes the events.
     served: bool,
     /// Questions to which a handler was about to answer when they were no longer wanted.
@@ -149,6 +155,7 @@ impl Stacks {
                 ..State::default()
             }),
             asked: AtomicUsize::new(0),
+            missed: AtomicBool::new(false),
             taken: AtomicU64::new(0),
             skipped: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -176,12 +183,19 @@ impl Stacks {
         let at = match known.filter(|&at| state.watched[at].poll == poll) {
             Some(at) => at,
             None => {
-                let Some(kind) = desk.running_kind(Class::NORMAL) else {
+                let Some(kind) = desk.running_kind() else {
                     return;
                 };
-                // The last poll at this desk, if it is still watched, turned out to be no hog's.
+                // The last poll at this desk, if it is still watched, turned out to be no hog's,
+                // or its end could not be told.
                 if let Some(at) = known {
-                    self.forget(&mut state, at);
+                    let before = state.watched[at].poll;
+                    match desk.missed_end.take(before.since) {
+                        Some((length, blocked)) => {
+                            self.end(&mut state, before, length, blocked);
+                        }
+                        None => self.forget(&mut state, at),
+                    }
                 }
                 state.watched.push(Watched::new(poll, kind));
                 state.watched.len() - 1
@@ -224,7 +238,9 @@ impl Stacks {
         let within = desk.within();
         let poll = watched.poll;
         let is_over = || desk.tenure().polling_since() != poll.since;
-        if blocked && let Some(stack) = desk.ask_thread(stack::read_blocked).flatten() {
+        // Also of a thread that computes on the whole: it may be in a call at this moment, which
+        // the signal would interrupt.
+        if let Some(stack) = desk.ask_thread(stack::read_blocked).flatten() {
             if !is_over() {
                 let caught = watched.caught(weight, within, stack);
                 self.push_caught(state, caught);
@@ -248,16 +264,28 @@ impl Stacks {
         }
     }
 
-    /// For the monitor: takes in what threads have answered. Returns whether some have not yet.
-    pub(crate) fn collect(&self) -> bool {
-        // Relaxed: a hint.
-        if self.asked.load(Ordering::Relaxed) == 0 {
+    /// For the monitor: takes in what threads have answered, and the ends of polls that could not be
+    /// told. Returns whether some are still to come.
+    pub(crate) fn collect(&self, desks: &Desks) -> bool {
+        // Relaxed, both: hints.
+        let missed = self.missed.load(Ordering::Relaxed);
+        if self.asked.load(Ordering::Relaxed) == 0 && !missed {
             return false;
         }
         let Some(mut state) = self.state.try_lock() else {
             return true;
         };
         let now = self.clock.cycles();
+        if missed {
+            // Relaxed: an end that is told from now on sets it again.
+            self.missed.store(false, Ordering::Relaxed);
+            let watched: Vec<PollId> = state.watched.iter().map(|it| it.poll).collect();
+            for poll in watched {
+                if let Some((length, blocked)) = desks.get(poll.desk).missed_end.take(poll.since) {
+                    self.end(&mut state, poll, length, blocked);
+                }
+            }
+        }
         for at in 0..state.watched.len() {
             self.collect_from(&mut state, at, now);
         }
@@ -297,10 +325,20 @@ impl Stacks {
 
     /// The poll of a hog is over, after `length` cycles. For the thread that made it. Returns
     /// whether there is an event for the thread that makes names.
-    pub(crate) fn ended(&self, poll: PollId, length: u64, blocked: bool) -> bool {
-        let Some(mut state) = self.try_lock_on() else {
+    pub(crate) fn ended(&self, desk: &Desk, poll: PollId, length: u64, blocked: bool) -> bool {
+        if !self.on {
             return false;
+        }
+        let Some(mut state) = self.state.try_lock() else {
+            desk.missed_end.put(poll.since, length, blocked);
+            // Relaxed: a hint. The monitor looks again, as it is roused.
+            self.missed.store(true, Ordering::Relaxed);
+            return true;
         };
+        self.end(&mut state, poll, length, blocked)
+    }
+
+    fn end(&self, state: &mut State, poll: PollId, length: u64, blocked: bool) -> bool {
         if state.over.len() <= poll.desk {
             state.over.resize(poll.desk + 1, 0);
         }
@@ -308,9 +346,9 @@ impl Stacks {
         let Some(at) = state.watched.iter().position(|it| it.poll == poll) else {
             return false;
         };
-        self.collect_from(&mut state, at, self.clock.cycles());
+        self.collect_from(state, at, self.clock.cycles());
         let rest = length.saturating_sub(state.watched[at].reached);
-        self.forget(&mut state, at);
+        self.forget(state, at);
         state.events.push_back(Event::Ended {
             poll,
             length,
@@ -328,18 +366,43 @@ impl Stacks {
         let is_watched = state.watched.iter().any(|it| it.poll == poll);
         let comes = |event: &Event| matches!(event, Event::Caught(it) if it.poll == poll);
         let is_full = state.events.len() >= 2 * QUEUE_MAX;
-        if is_full || !is_watched && !state.events.iter().any(comes) {
+        if is_full || self.is_closed() || !is_watched && !state.events.iter().any(comes) {
             return Some(report);
         }
         state.events.push_back(Event::Report(poll, report));
         None
     }
 
-    /// Whether a stack of this poll is still to come.
-    pub(crate) fn expects(&self, poll: PollId) -> bool {
-        let state = self.state.lock();
-        let mut watched = state.watched.iter();
-        watched.any(|it| it.poll == poll && it.pending.is_some())
+    /// For the thread that makes names: keeps a report if a stack of its poll is still to come; gives
+    /// it back otherwise.
+    pub(crate) fn put_off(&self, poll: PollId, report: HogReport) -> Option<HogReport> {
+        let mut state = self.state.lock();
+        if !state.expects(poll) || state.reports.len() >= REPORTS_MAX {
+            return Some(report);
+        }
+        state.reports.push((poll, report));
+        None
+    }
+
+    /// Takes out the reports of a poll.
+    pub(crate) fn reports_of(&self, poll: PollId) -> Vec<(PollId, HogReport)> {
+        let mut state = self.state.lock();
+        state
+            .reports
+            .extract_if(.., |(of, _)| *of == poll)
+            .collect()
+    }
+
+    /// Takes out those reports whose stacks did not come; `all` if nobody waits for them any more.
+    pub(crate) fn late_reports(&self, all: bool) -> Vec<(PollId, HogReport)> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let mut reports = std::mem::take(&mut state.reports);
+        let late = reports
+            .extract_if(.., |(of, _)| all || !state.expects(*of))
+            .collect();
+        state.reports = reports;
+        late
     }
 
     /// Whether events wait that nobody takes. The caller then starts a thread that does, or
@@ -367,9 +430,20 @@ impl Stacks {
         event
     }
 
-    pub(crate) fn close(&self) {
+    /// The runtime ends. Returns the reports that have waited for names, and now go without.
+    pub(crate) fn close(&self) -> Vec<HogReport> {
         // Relaxed: a hint.
         self.closed.store(true, Ordering::Relaxed);
+        let mut state = self.state.lock();
+        let waited = std::mem::take(&mut state.reports).into_iter();
+        let mut reports: Vec<HogReport> = waited.map(|(_, report)| report).collect();
+        // The rest says what nobody asks for any more.
+        for event in state.events.drain(..) {
+            if let Event::Report(_, report) = event {
+                reports.push(report);
+            }
+        }
+        reports
     }
 
     /// Whether a thread is at it that takes events.
@@ -418,6 +492,22 @@ impl Stacks {
         state.events.push_back(Event::Caught(Box::new(caught)));
     }
 
+    /// For the monitor at its end: no question is left behind, as there are only so many slots for
+    /// answers in the process.
+    pub(crate) fn abandon(&self) {
+        let mut state = self.state.lock();
+        while !state.watched.is_empty() {
+            self.forget(&mut state, 0);
+        }
+        // A handler that is at it takes some microseconds, once its thread is scheduled.
+        let mut looks = 0;
+        while !state.left.is_empty() && looks < 100 {
+            state.left.retain(|asked| !asked.give_up());
+            looks += 1;
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// Stops watching a poll. An answer that has not come is not waited for.
     fn forget(&self, state: &mut State, at: usize) {
         let Some(pending) = state.watched.swap_remove(at).pending else {
@@ -429,6 +519,14 @@ impl Stacks {
         } else {
             state.left.push(pending.asked);
         }
+    }
+}
+
+impl State {
+    /// Whether a stack of this poll is still to come.
+    fn expects(&self, poll: PollId) -> bool {
+        let mut watched = self.watched.iter();
+        watched.any(|it| it.poll == poll && it.pending.is_some())
     }
 }
 

@@ -155,7 +155,8 @@ fn in_words(list: &[Entered]) -> Option<String> {
         }
     }
     words.truncate(words.floor_char_boundary(LENGTH));
-    Some(words)
+    // It is a part of lines.
+    Some(words.replace(char::is_control, " "))
 }
 
 #[cfg(test)]

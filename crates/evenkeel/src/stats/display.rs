@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::classes::ClassStats;
 use super::hogs::HogStats;
 use super::lanes::LaneStats;
-use super::show::{Count, Percent, Time};
+use super::show::{Count, Cut, Percent, Time};
 use super::snapshot::Stats;
 use super::workers::WorkerStats;
 
@@ -254,22 +254,6 @@ impl Display for Number {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let ending = if self.0 == 1 { "" } else { "s" };
         write!(f, "{} {}{ending}", Count(self.0), self.1)
-    }
-}
-
-/// A text, cut where it is too long.
-struct Cut<'a>(&'a str, usize);
-
-impl Display for Cut<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Cut(text, max) = *self;
-        match text.char_indices().nth(max) {
-            None => f.pad(text),
-            Some(_) => {
-                let kept: String = text.chars().take(max - 2).collect();
-                f.pad(&format!("{kept}.."))
-            }
-        }
     }
 }
 

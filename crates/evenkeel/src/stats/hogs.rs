@@ -112,7 +112,7 @@ pub struct HogFunction {
     /// The longest of those; since the runtime's start, also in a difference of two snapshots.
     #[cfg_attr(feature = "serde", serde(with = "super::nanos"))]
     pub longest: Duration,
-    /// The spans of `tracing` in which the last of them was found, if a layer
+    /// The spans of `tracing` in which the last of them was found, if it was in one and a layer
     /// [tells](crate::runtime::within).
     pub within: Option<String>,
     /// Where the task of the last of them was spawned, and the type of its future.
@@ -142,6 +142,11 @@ impl fmt::Display for HogFunction {
         }
         let times = if self.count == 1 { "time" } else { "times" };
         write!(f, " {} {times}", self.count)?;
+        match self.count.saturating_sub(self.ended) {
+            0 => {}
+            1 if self.count == 1 => write!(f, ", not over yet")?,
+            under_way => write!(f, ", {under_way} not over yet")?,
+        }
         if self.ended > 0 {
             let mean = Duration::from_micros(self.mean().as_micros() as u64);
             write!(f, ", {mean:?} on average")?;

@@ -90,6 +90,23 @@ fn digits(value: f64) -> usize {
     }
 }
 
+/// A text of a program's, as a part of a line: cut where it is too long, without control characters.
+pub(super) struct Cut<'a>(pub(super) &'a str, pub(super) usize);
+
+impl Display for Cut<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Cut(text, max) = *self;
+        let text = text.replace(char::is_control, " ");
+        match text.char_indices().nth(max) {
+            None => f.pad(&text),
+            Some(_) => {
+                let kept: String = text.chars().take(max - 2).collect();
+                f.pad(&format!("{kept}.."))
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

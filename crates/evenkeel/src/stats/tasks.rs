@@ -14,7 +14,7 @@ use crate::sched::task::counts::PollCounts;
 use crate::sched::task::kind::Kind;
 use crate::sched::task::state::Phase;
 
-use super::show::{Count, Time};
+use super::show::{Count, Cut, Time};
 use super::site::Site;
 
 /// A task that has been polled and has not completed.
@@ -91,6 +91,9 @@ pub enum TaskOrder {
     Since,
 }
 
+/// How much of a name or a type's name is printed.
+const FUTURE_MAX: usize = 120;
+
 impl TaskInfo {
     /// How long its polls took in the mean that are over; `None` if there were none.
     pub fn mean(&self) -> Option<Duration> {
@@ -119,9 +122,10 @@ impl Display for TaskInfo {
             self.spawned_at
         )?;
         match &self.name {
-            Some(name) => write!(f, ", {name}"),
-            None => write!(f, ", {}", self.future),
+            Some(name) => write!(f, ", {}", Cut(name, FUTURE_MAX))?,
+            None => write!(f, ", {}", Cut(&self.future, FUTURE_MAX))?,
         }
+        write!(f, ", task {}", self.id)
     }
 }
 

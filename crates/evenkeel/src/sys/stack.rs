@@ -89,4 +89,4 @@ use none as imp;
 
 pub(crate) use imp::{Asked, SUPPORTED, ask, read_blocked};
 #[cfg(feature = "hog-stacks")]
-pub(crate) use imp::{changes, modules};
+pub(crate) use imp::{changes, copy_memory, modules};

@@ -44,7 +44,7 @@ impl Worker {
             return None;
         };
         // Should this be another poll than the one the claim is for, the claim fails.
-        let kind = behind.running_kind(Class::NORMAL);
+        let kind = behind.running_kind();
         let relapses = behind.relapses();
         let given_up = behind.gives_up(stuck.since);
         let Some(claim) = behind.tenure().claim(stuck.since) else {
@@ -328,7 +328,8 @@ impl Worker {
     /// Learns from a poll in the pool. For the task's runner, before others may run the task.
     fn judge(&self, task: &Header, before: Usage, began: u64, complete: bool) {
         let length = self.clock().cycles().saturating_sub(began);
-        match self.was_long(before, length) {
+        let noted = self.shared.heavy_pool.is_noted(self.desk_index);
+        match self.was_long(before, length, noted) {
             Some(blocked) => {
                 let noted = self.shared.heavy_pool.note(self.desk_index);
                 let hog = Hog::of(task, self.poll_id(began), length, blocked);
@@ -347,14 +348,14 @@ impl Worker {
 
     /// Whether a poll was a hog's, and if so, whether it was blocked and did not compute. Time in
     /// which the kernel did not schedule the thread, as it often does not in the pool, counts for
-    /// neither.
-    fn was_long(&self, before: Usage, length: u64) -> Option<bool> {
+    /// neither. One that was `noted` is a hog's, though hand-off may be off by now.
+    fn was_long(&self, before: Usage, length: u64, noted: bool) -> Option<bool> {
         let after = thread::usage();
         let limit = self.shared.live.hog();
         let computed = after.cpu.saturating_sub(before.cpu);
         let computed = self.clock().cycles_of(computed);
         let waited = after.blocked > before.blocked;
-        let was_long = computed >= limit || (waited && length >= limit);
+        let was_long = noted || computed >= limit || (waited && length >= limit);
         was_long.then_some(waited && computed < length / 2)
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::super::show::{Count, Time};
+use super::super::show::{Count, Cut, Time};
 use super::{DumpFrame, DumpGroup, DumpOutcome, TaskDump, Wait};
 
 /// So many tasks of a group are shown each by itself; the others are only counted.
@@ -37,8 +37,7 @@ impl Display for DumpGroup {
         if self.outcome == DumpOutcome::Waits && self.stacks.is_empty() {
             write!(f, ", with no waker kept that would end the wait")?;
         }
-        let type_name: String = self.future.chars().take(FUTURE_MAX).collect();
-        write!(f, "\n  of type {type_name}")?;
+        write!(f, "\n  of type {}", Cut(&self.future, FUTURE_MAX))?;
         for (index, stack) in self.stacks.iter().enumerate() {
             if index > 0 {
                 write!(f, "\n  and")?;
@@ -57,7 +56,7 @@ impl Display for DumpGroup {
             let since = Time::of(task.since);
             write!(f, "\n  {}: {} for {since}", task.id, task.state)?;
             if let Some(name) = &task.name {
-                write!(f, ", {name}")?;
+                write!(f, ", {}", Cut(name, FUTURE_MAX))?;
             }
             for wait in dumped.waits.iter().flatten() {
                 write!(f, "; {wait}")?;

@@ -66,7 +66,8 @@ mod imp {
                 match next {
                     Err(_) if !is_guessed => {
                         is_guessed = true;
-                        guess(&mut registers, &self.code, &mut read);
+                        let at = frame.address_for_lookup();
+                        guess(&mut registers, at, &self.code, &read);
                         continue;
                     }
                     Ok(Some(caller)) => {
@@ -114,16 +115,22 @@ mod imp {
     /// How far above the stack pointer a frame's record is looked for, in words.
     const GUESS_MAX: u64 = 512;
 
+    /// How far a place in a function is from its beginning, at most.
+    const FUNCTION_MAX: u64 = 1 << 15;
+
     /// Of a thread that is blocked the kernel does not tell the frame pointer, which the standard
-    /// library's functions stand on. It points to a record of two words: the caller's frame
-    /// pointer, which is further up on the stack, and an address in code. The first such pair is
-    /// most likely the one; it may also be left from an earlier call, and then a function is
-    /// missing in between.
+    /// library's functions stand on. It points to a record of two words: what the caller had in
+    /// that register, and an address in code, to which the function at `place` returns. If a call
+    /// of a function that begins shortly before `place` stands before that address, it is the one.
+    /// Calls by a register do not show where they lead to. Then it is most likely the first pair
+    /// whose first word is further up on the stack, as that of a caller which stands on such a
+    /// record itself; functions may be missing in between.
     #[cfg(target_arch = "x86_64")]
     fn guess(
         registers: &mut UnwindRegsNative,
+        place: u64,
         code: &[Range<u64>],
-        read: &mut impl FnMut(u64) -> Result<u64, ()>,
+        read: &impl Fn(u64) -> Result<u64, ()>,
     ) {
         let start = registers.sp();
         let is_code = |address| code.iter().any(|range| range.contains(&address));
@@ -132,17 +139,48 @@ mod imp {
             let caller = read(at).is_ok_and(|caller| caller > at && caller < far);
             caller && read(at + 8).is_ok_and(is_code)
         };
-        let places = (0..GUESS_MAX).map(|word| start.saturating_add(8 * word));
-        if let Some(at) = places.into_iter().find(is_record) {
+        let is_of_place = |&at: &u64| {
+            let returns = read(at + 8).ok().filter(|&address| is_code(address));
+            let called = returns.and_then(called_before);
+            called.is_some_and(|begin| begin <= place && place - begin < FUNCTION_MAX)
+        };
+        let mut places = (0..GUESS_MAX).map(|word| start.saturating_add(8 * word));
+        let found = places
+            .clone()
+            .find(is_of_place)
+            .or_else(|| places.find(is_record));
+        if let Some(at) = found {
             registers.set_bp(at);
         }
+    }
+
+    /// Where the call leads to that stands before an address in code, if it says so: by a distance,
+    /// or by the place of a pointer, as calls between crates do.
+    #[cfg(target_arch = "x86_64")]
+    fn called_before(address: u64) -> Option<u64> {
+        let before: [u8; 6] = read_memory(address.checked_sub(6)?)?;
+        let &[first, second, ref distance @ ..] = &before;
+        let distance = i32::from_le_bytes(*distance);
+        let at = address.wrapping_add_signed(distance.into());
+        match (first, second) {
+            (_, 0xe8) => Some(at),
+            (0xff, 0x15) => read_memory(at).map(u64::from_le_bytes),
+            _ => None,
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn read_memory<const N: usize>(address: u64) -> Option<[u8; N]> {
+        let mut bytes = [0; N];
+        (stack::copy_memory(address, &mut bytes) == N).then_some(bytes)
     }
 
     #[cfg(target_arch = "aarch64")]
     fn guess(
         _: &mut UnwindRegsNative,
+        _: u64,
         _: &[Range<u64>],
-        _: &mut impl FnMut(u64) -> Result<u64, ()>,
+        _: &impl Fn(u64) -> Result<u64, ()>,
     ) {
     }
 

@@ -4,7 +4,8 @@
 //! file of a function says whose it is: cargo keeps packages of others in folders of its own.
 //! Without, the name of a function's crate has to do: that of the program's file, or of a future
 //! that the program spawned itself. If none is the program's own, all of them may be inlined into
-//! the future, which then names the hog if it is; and if not, the innermost function of a library.
+//! the future, which then names the hog if it is; and if not, the innermost function of a library,
+//! or else the future whosever it is.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -78,10 +79,11 @@ impl OwnCrates {
             Some(own) => (own, frames[own].function.as_str()),
             None if self.has(future) => (frames.len(), without_closures(future)),
             None => {
+                frames.first()?;
                 let library = frames.iter().find(|frame| !frame.is_internal);
-                let function = library.or(frames.first())?;
+                let function = library.map_or(without_closures(future), |it| &it.function);
                 return Some(Name {
-                    function: cut(&function.function),
+                    function: cut(function),
                     callee: None,
                 });
             }

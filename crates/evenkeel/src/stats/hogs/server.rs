@@ -26,8 +26,6 @@ const LOOK: Duration = Duration::from_millis(10);
 const LOOKS_MAX: u32 = 20;
 /// How many polls are remembered at most. One whose end is never told is forgotten some time.
 const POLLS_MAX: usize = 1024;
-/// How many reports wait for stacks at most.
-const REPORTS_MAX: usize = 64;
 
 /// What it keeps from one thread to the next.
 pub(super) struct Tools {
@@ -35,7 +33,6 @@ pub(super) struct Tools {
     symbols: Symbols,
     own: OwnCrates,
     polls: HashMap<PollId, Named>,
-    reports: Vec<(PollId, HogReport)>,
 }
 
 /// A poll whose stack was taken.
@@ -55,7 +52,6 @@ impl Tools {
             symbols: Symbols::default(),
             own: OwnCrates::default(),
             polls: HashMap::new(),
-            reports: Vec::new(),
         }
     }
 }
@@ -126,7 +122,7 @@ impl Server {
             Event::Caught(caught) => {
                 let poll = caught.poll;
                 tools.name(&self.stacks, &self.names, *caught);
-                reports.extend(tools.reports.extract_if(.., |(of, _)| *of == poll));
+                reports.extend(self.stacks.reports_of(poll));
             }
             Event::Ended {
                 poll,
@@ -139,11 +135,13 @@ impl Server {
                 }
             }
             Event::Report(poll, report) => {
-                if tools.polls.contains_key(&poll) || !self.stacks.expects(poll) {
-                    reports.push((poll, report));
-                } else if tools.reports.len() < REPORTS_MAX {
-                    tools.reports.push((poll, report));
-                }
+                let is_named = tools.polls.contains_key(&poll);
+                let ready = if is_named {
+                    Some(report)
+                } else {
+                    self.stacks.put_off(poll, report)
+                };
+                reports.extend(ready.map(|report| (poll, report)));
             }
         }
         let reports: Vec<_> = reports.into_iter().map(|it| tools.filled(it)).collect();
@@ -165,10 +163,12 @@ impl Server {
 
     /// Delivers reports whose stacks did not come; `all` of them before the thread ends.
     fn deliver_late(&self, all: bool) {
-        let is_late = |&mut (poll, _): &mut (PollId, HogReport)| all || !self.stacks.expects(poll);
+        let late = self.stacks.late_reports(all);
+        if late.is_empty() {
+            return;
+        }
         let mut guard = self.names.tools.lock();
         let tools = guard.get_or_insert_with(Tools::new);
-        let late: Vec<_> = tools.reports.extract_if(.., is_late).collect();
         let late: Vec<_> = late.into_iter().map(|it| tools.filled(it)).collect();
         drop(guard);
         self.deliver(late);
@@ -207,9 +207,7 @@ impl Tools {
         row.count += 1;
         row.spawned_at.clone_from(&spawned_at);
         row.future = caught.kind.future.name().into();
-        if caught.within.is_some() {
-            row.within.clone_from(&caught.within);
-        }
+        row.within.clone_from(&caught.within);
         if self.polls.len() >= POLLS_MAX {
             self.polls.clear();
         }

@@ -9,6 +9,7 @@ mod slots;
 mod soak;
 
 pub(crate) use blocked::read_blocked;
+pub(crate) use copy::copy_memory;
 pub(crate) use modules::{changes, modules};
 pub(crate) use signal::{Asked, ask};
 

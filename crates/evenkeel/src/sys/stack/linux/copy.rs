@@ -8,7 +8,7 @@ const PIECES: usize = super::STACK_MAX / PAGE + 1;
 /// Copies memory of this process from an address on, as far as there is any. Returns how many bytes
 /// were copied: none if the system refuses. Safe in a signal's handler: it makes one system call,
 /// and neither allocates nor panics.
-pub(super) fn copy_memory(from: u64, into: &mut [u8]) -> usize {
+pub(crate) fn copy_memory(from: u64, into: &mut [u8]) -> usize {
     let none = libc::iovec {
         iov_base: std::ptr::null_mut(),
         iov_len: 0,

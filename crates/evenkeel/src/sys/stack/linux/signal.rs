@@ -185,13 +185,21 @@ fn handle_signals() -> io::Result<()> {
     let before = BEFORE.get_or_init(|| before);
     let mut action = *before;
     action.sa_sigaction = handler as *const () as usize;
-    // Calls that the system can restart are; and a thread's small stack, where it has one for
-    // signals, is not burdened.
-    action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
+    action.sa_flags = libc::SA_SIGINFO | flags_beside(before);
     // SAFETY: the handler does only what is safe in one, which its functions state.
     check(unsafe { libc::sigaction(SIGNAL, &raw const action, ptr::null_mut()) })?;
     *is_handled = true;
     Ok(())
+}
+
+/// What the handler before had is kept, as it is still called: it may need more room than there is
+/// on a thread's stack for signals, or interrupt calls on purpose. By ourselves we burden no small
+/// stack, where there is one for signals, and interrupt nothing that the system can restart.
+fn flags_beside(before: &libc::sigaction) -> libc::c_int {
+    match before.sa_sigaction {
+        libc::SIG_DFL | libc::SIG_IGN => libc::SA_RESTART | libc::SA_ONSTACK,
+        _ => before.sa_flags & (libc::SA_RESTART | libc::SA_ONSTACK | libc::SA_NODEFER),
+    }
 }
 
 fn check(result: libc::c_int) -> io::Result<()> {
