@@ -68,6 +68,13 @@ fn tasks_are_listed_in_an_order_and_up_to_a_limit() {
             text.head
         );
         assert!(text.body.contains("tests/tasks.rs"), "{}", text.body);
+        // Whatever a task is called, it has one line.
+        let named = evenkeel::task::Builder::new().name("one\nFORGED");
+        let forged = named.spawn(std::future::pending::<()>());
+        until(forged.id(), TaskState::Waiting).await;
+        let lines = get(&admin, "/tasks.txt").await.body;
+        assert!(lines.contains("one FORGED"), "{lines}");
+        forged.abort();
         admin.shutdown().await;
     });
 }

@@ -9,9 +9,9 @@ use std::hint::black_box;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use evenkeel::HogReport;
 use evenkeel::runtime::{Builder, Handle, Runtime};
 use evenkeel::stats::HogFunction;
+use evenkeel::{Class, HogReport};
 
 /// How long a hog goes on before the test gives up.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -183,6 +183,40 @@ fn a_report_has_the_function() {
     assert!(function.ends_with("hogs_named::compute_for"), "{report:?}");
     assert!(report.to_string().contains("compute_for`"), "{report}");
     runtime.shutdown(LIMIT).unwrap();
+}
+
+#[test]
+fn a_hog_is_counted_in_its_class() {
+    let runtime = runtime();
+    let began = Instant::now();
+    // Beside other work, a stack may come too late.
+    let row = loop {
+        runtime
+            .block_on(runtime.spawn_in(Class::BULK, async { computes() }))
+            .unwrap();
+        if let Some(row) = find(runtime.handle(), "hogs_named::compute_for") {
+            break row;
+        }
+        assert!(began.elapsed() < LIMIT, "{:#?}", runtime.stats());
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert_eq!(row.class, Class::BULK, "{row:?}");
+    runtime.shutdown(LIMIT).unwrap();
+}
+
+#[test]
+fn a_report_is_not_lost_at_the_end() {
+    let (send, reports) = mpsc::channel::<HogReport>();
+    let mut builder = Builder::new();
+    builder.workers(1);
+    builder.on_hog(move |report| drop(send.send(report.clone())));
+    let runtime = builder.build().unwrap();
+    runtime
+        .block_on(runtime.spawn(async { computes() }))
+        .unwrap();
+    runtime.shutdown(LIMIT).unwrap();
+    let report = reports.recv_timeout(LIMIT).unwrap();
+    assert!(report.length >= Duration::from_millis(1), "{report:?}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel::net::{TcpListener, TcpStream, UdpSocket};
 use evenkeel::runtime::{Builder, Handle, Runtime};
-use evenkeel::stats::{DumpOptions, DumpOutcome, DumpedTask, TaskDump, TaskState, Wait};
+use evenkeel::stats::{DumpOptions, DumpOutcome, DumpedTask, TaskDump, TaskOrder, TaskState, Wait};
 use evenkeel::task::JoinHandle;
 use evenkeel::{Class, blocking};
 use support::within;
@@ -501,6 +501,18 @@ fn tasks_may_be_aborted_complete_and_be_spawned_meanwhile() {
         }
         done.store(true, SeqCst);
         within(churn).await.unwrap();
+    });
+}
+
+#[test]
+fn a_dump_does_not_begin_the_wait_anew() {
+    runtime().block_on(async {
+        let task = waiting(sleeps()).await;
+        evenkeel::time::sleep(Duration::from_millis(100)).await;
+        let _ = dump(patient()).await;
+        let tasks = Handle::current().tasks(TaskOrder::Since, usize::MAX);
+        let its = tasks.iter().find(|it| it.id == task.id()).unwrap();
+        assert!(its.since >= Duration::from_millis(100), "{its}");
     });
 }
 

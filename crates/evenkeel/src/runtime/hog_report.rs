@@ -1,6 +1,6 @@
 //! Delivery of reports of hogs.
 
-use std::panic::Location;
+use std::panic::{self, AssertUnwindSafe, Location};
 
 use crate::blocking;
 use crate::sched::HogReport;
@@ -8,18 +8,24 @@ use crate::sched::shared::Shared;
 use crate::sync::Arc;
 
 /// Passes a report to the user's hook and to `tracing`, on a thread for blocking work, where they
-/// may take any time.
+/// may take any time. When the runtime ends, such work would be cancelled: then on this thread.
 pub(super) fn pass_on(shared: &Arc<Shared>, report: HogReport) {
     let hook = shared.config.on_hog.clone();
     if hook.is_none() && !cfg!(feature = "tracing") {
         return;
     }
-    drop(blocking::spawn(shared, Location::caller(), move || {
+    let pass = move || {
         trace(&report);
         if let Some(hook) = hook {
             hook.run(&report);
         }
-    }));
+    };
+    if shared.is_stopping() {
+        // As in such work, a panic of the hook ends nothing else; the panic hook has told it.
+        drop(panic::catch_unwind(AssertUnwindSafe(pass)));
+        return;
+    }
+    drop(blocking::spawn(shared, Location::caller(), pass));
 }
 
 #[cfg(feature = "tracing")]

@@ -254,9 +254,8 @@ impl Desk {
         // Relaxed, all: see `AtPoll`.
         at_poll.running.store(running, Ordering::Relaxed);
         at_poll.future.store(future, Ordering::Relaxed);
-        at_poll
-            .class
-            .store(task.class().index() as u8, Ordering::Relaxed);
+        let class = task.class().index() as u8;
+        at_poll.class.store(class, Ordering::Relaxed);
         // Few tasks have names.
         if task.name().is_some() || at_poll.is_named.load(Ordering::Relaxed) {
             self.note_name(task.name());
@@ -408,5 +407,20 @@ impl Desks {
     /// All desks that were ever used.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Desk>> {
         self.desks.iter().filter_map(OnceLock::get)
+    }
+}
+
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_that_was_missed_is_taken_once_and_by_its_poll() {
+        let end = MissedEnd::new();
+        assert_eq!(end.take(0), None);
+        end.put(7, 1_000, true);
+        assert_eq!(end.take(8), None, "another poll");
+        assert_eq!(end.take(7), Some((1_000, true)));
+        assert_eq!(end.take(7), None);
     }
 }

@@ -343,7 +343,6 @@ impl Shared {
         self.injection_queues.iter().for_each(InjectionQueue::close);
         (0..self.seats.len()).for_each(|worker| self.unpark(worker));
         self.monitor.rouse();
-        // While there are lanes in which they can be told.
         let reports = self.stacks.close();
         reports
             .into_iter()

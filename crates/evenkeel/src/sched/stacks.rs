@@ -264,8 +264,8 @@ impl Stacks {
         }
     }
 
-    /// For the monitor: takes in what threads have answered, and the ends of polls that could not be
-    /// told. Returns whether some are still to come.
+    /// For the monitor: takes in what threads have answered, and the ends of polls that could not
+    /// be told. Returns whether some are still to come.
     pub(crate) fn collect(&self, desks: &Desks) -> bool {
         // Relaxed, both: hints.
         let missed = self.missed.load(Ordering::Relaxed);
@@ -373,8 +373,8 @@ impl Stacks {
         None
     }
 
-    /// For the thread that makes names: keeps a report if a stack of its poll is still to come; gives
-    /// it back otherwise.
+    /// For the thread that makes names: keeps a report if a stack of its poll is still to come, and
+    /// gives it back otherwise.
     pub(crate) fn put_off(&self, poll: PollId, report: HogReport) -> Option<HogReport> {
         let mut state = self.state.lock();
         if !state.expects(poll) || state.reports.len() >= REPORTS_MAX {
@@ -430,10 +430,19 @@ impl Stacks {
         event
     }
 
-    /// The runtime ends. Returns the reports that have waited for names, and now go without.
+    /// The runtime ends. Returns the reports that have waited for names, unless there is a thread
+    /// that makes names: then it does the same when it ends.
     pub(crate) fn close(&self) -> Vec<HogReport> {
         // Relaxed: a hint.
         self.closed.store(true, Ordering::Relaxed);
+        match self.is_served() {
+            true => Vec::new(),
+            false => self.rest_of_reports(),
+        }
+    }
+
+    /// Takes out all reports.
+    pub(crate) fn rest_of_reports(&self) -> Vec<HogReport> {
         let mut state = self.state.lock();
         let waited = std::mem::take(&mut state.reports).into_iter();
         let mut reports: Vec<HogReport> = waited.map(|(_, report)| report).collect();

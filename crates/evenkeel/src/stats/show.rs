@@ -90,7 +90,8 @@ fn digits(value: f64) -> usize {
     }
 }
 
-/// A text of a program's, as a part of a line: cut where it is too long, without control characters.
+/// A text of a program's, as a part of a line: cut where it is too long, and without control
+/// characters.
 pub(super) struct Cut<'a>(pub(super) &'a str, pub(super) usize);
 
 impl Display for Cut<'_> {

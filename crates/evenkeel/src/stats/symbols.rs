@@ -56,7 +56,7 @@ impl Symbols {
         }
         let is_poll = |frame: &DumpFrame| {
             let name = &frame.function;
-            name.contains(POLL) || (name.starts_with(POLL_IN) && name.ends_with("::poll"))
+            name.contains(POLL) || (name.starts_with(POLL_IN) && name.ends_with("::poll_future"))
         };
         if let Some(poll) = frames.iter().position(is_poll) {
             frames.truncate(poll);

@@ -6,8 +6,8 @@ use crate::sync::OnceLock;
 static HOOK: OnceLock<(u32, fn())> = OnceLock::new();
 
 /// Has a function called when the process exits, by a return from `main` or by
-/// `std::process::exit`. It must not panic. Only the first call counts. A child that was forked does
-/// not call it: it has none of the threads, and any lock may be held for ever.
+/// `std::process::exit`. It must not panic. Only the first call counts. A child that was forked
+/// does not call it: it has none of the threads, and any lock may be held for ever.
 pub(crate) fn call_at_exit(hook: fn()) {
     extern "C" fn call() {
         if let Some((process, hook)) = HOOK.get()

@@ -158,7 +158,7 @@ where
 {
     const VTABLE: Vtable = Vtable {
         future: FutureType::of::<F>(),
-        poll: Self::poll,
+        poll: Self::poll_future,
         cancel: Self::cancel,
         drop_output: Self::drop_output,
         take_output: Self::take_output,
@@ -179,7 +179,8 @@ where
         cell.stage.with_mut(|stage| access(unsafe { &mut *stage }))
     }
 
-    unsafe fn poll(header: NonNull<Header>, context: &mut Context<'_>) -> bool {
+    // Its name is how `stats::symbols` finds the end of a task's own stack.
+    unsafe fn poll_future(header: NonNull<Header>, context: &mut Context<'_>) -> bool {
         // SAFETY: the runner has the stage to itself.
         let result = unsafe {
             Self::stage(header, |stage| {

@@ -112,6 +112,8 @@ impl Server {
             looks += 1;
             thread::sleep(LOOK);
         }
+        // The runtime ends, and waits for this a while.
+        self.deliver(self.stacks.rest_of_reports());
     }
 
     fn take_in(&self, event: Event) {

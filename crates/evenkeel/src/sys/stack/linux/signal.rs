@@ -312,6 +312,21 @@ mod tests {
     }
 
     #[test]
+    fn a_handler_that_is_called_on_keeps_what_it_was_installed_with() {
+        // SAFETY: all zeroes is a valid `sigaction`: the default action.
+        let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
+        assert_eq!(flags_beside(&before), libc::SA_RESTART | libc::SA_ONSTACK);
+        before.sa_sigaction = handler as *const () as usize;
+        assert_eq!(
+            flags_beside(&before),
+            0,
+            "its calls are interrupted, on its stack"
+        );
+        before.sa_flags = libc::SA_RESTART | libc::SA_RESETHAND;
+        assert_eq!(flags_beside(&before), libc::SA_RESTART);
+    }
+
+    #[test]
     fn a_thread_that_computes_leaves_its_stack_while_it_does_what_was_meant() {
         let poll = Arc::new(Poll(AtomicU64::new(7)));
         let (mark, stack) = ask_busy_thread(&poll, 7);
