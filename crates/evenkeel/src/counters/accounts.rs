@@ -180,8 +180,8 @@ pub(crate) struct Times {
     pub(crate) wall: u64,
 }
 
-/// The bucket of a duration in cycles: each is twice as long as the one before. None at all goes to
-/// the shortest that there is, as then the processor has one instruction for it.
+/// The bucket of a duration in cycles: each is twice as long as the one before. Zero counts as one
+/// cycle, which saves a special case at each poll.
 #[inline]
 pub(crate) fn bucket_of(cycles: u64) -> usize {
     let bucket = (u64::BITS - (cycles | 1).leading_zeros()) as usize;

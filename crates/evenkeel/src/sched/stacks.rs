@@ -14,15 +14,15 @@
 //! The thread that makes names has the lowest priority, and may hold the lock for long while it is
 //! not scheduled. So all others only try to take it: the monitor looks again later, a report goes
 //! without a name, and the end of a poll stays at its desk until the monitor finds it. For the same
-//! reason nobody waits for a
-//! handler that has begun to answer: its slot is left to it, and the monitor frees it later.
+//! reason nobody waits for a handler that has begun to answer: its slot is left to it, and the
+//! monitor frees it later.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, MutexGuard, thread};
 use crate::sys::stack::{self, Asked, Ends, Stack};
 
@@ -96,10 +96,6 @@ pub(crate) struct Stacks {
     closed: AtomicBool,
     clock: Clock,
     state: Mutex<State>,
-    /// How many threads were asked and have not answered: a hint for the monitor.
-    asked: AtomicUsize,
-    /// Whether the end of a poll could not be told, as the lock was taken: a hint.
-    missed: AtomicBool,
     taken: AtomicU64,
     skipped: AtomicU64,
     failed: AtomicU64,
@@ -134,6 +130,8 @@ struct Watched {
     reached: u64,
     next: u64,
     pending: Option<Pending>,
+    /// Another poll goes on there, or none.
+    is_over: bool,
 }
 
 struct Pending {
@@ -154,8 +152,6 @@ impl Stacks {
                 allowed: f64::from(BURST),
                 ..State::default()
             }),
-            asked: AtomicUsize::new(0),
-            missed: AtomicBool::new(false),
             taken: AtomicU64::new(0),
             skipped: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -186,16 +182,8 @@ impl Stacks {
                 let Some(kind) = desk.running_kind() else {
                     return;
                 };
-                // The last poll at this desk, if it is still watched, turned out to be no hog's,
-                // or its end could not be told.
                 if let Some(at) = known {
-                    let before = state.watched[at].poll;
-                    match desk.missed_end.take(before.since) {
-                        Some((length, blocked)) => {
-                            self.end(&mut state, before, length, blocked);
-                        }
-                        None => self.forget(&mut state, at),
-                    }
+                    self.end_untold(&mut state, at, desk);
                 }
                 state.watched.push(Watched::new(poll, kind));
                 state.watched.len() - 1
@@ -256,8 +244,6 @@ impl Stacks {
                     weight,
                     within,
                 });
-                // Relaxed: a hint.
-                self.asked.fetch_add(1, Ordering::Relaxed);
             }
             // Relaxed: a statistic.
             _ => drop(self.failed.fetch_add(1, Ordering::Relaxed)),
@@ -267,35 +253,37 @@ impl Stacks {
     /// For the monitor: takes in what threads have answered, and the ends of polls that could not
     /// be told. Returns whether some are still to come.
     pub(crate) fn collect(&self, desks: &Desks) -> bool {
-        // Relaxed, both: hints.
-        let missed = self.missed.load(Ordering::Relaxed);
-        if self.asked.load(Ordering::Relaxed) == 0 && !missed {
+        if !self.on {
             return false;
         }
         let Some(mut state) = self.state.try_lock() else {
             return true;
         };
         let now = self.clock.cycles();
-        if missed {
-            // Relaxed: an end that is told from now on sets it again.
-            self.missed.store(false, Ordering::Relaxed);
-            let watched: Vec<PollId> = state.watched.iter().map(|it| it.poll).collect();
-            for poll in watched {
-                if let Some((length, blocked)) = desks.get(poll.desk).missed_end.take(poll.since) {
-                    self.end(&mut state, poll, length, blocked);
+        for at in (0..state.watched.len()).rev() {
+            self.collect_from(&mut state, at, now);
+            let watched = &mut state.watched[at];
+            let desk = desks.get(watched.poll.desk);
+            if desk.tenure().polling_since() != watched.poll.since {
+                // Its thread may be about to tell the end, so it has until the next look.
+                let had_time = std::mem::replace(&mut watched.is_over, true);
+                if had_time {
+                    self.end_untold(&mut state, at, desk);
                 }
             }
         }
-        for at in 0..state.watched.len() {
-            self.collect_from(&mut state, at, now);
-        }
-        let before = state.left.len();
         state.left.retain(|asked| !asked.give_up());
-        let freed = before - state.left.len();
-        // Relaxed, as below: a hint.
-        self.asked.fetch_sub(freed, Ordering::Relaxed);
-        // Relaxed: as above.
-        self.asked.load(Ordering::Relaxed) > 0
+        let is_to_come = |it: &Watched| it.pending.is_some() || it.is_over;
+        !state.left.is_empty() || state.watched.iter().any(is_to_come)
+    }
+
+    /// The poll is over, and its thread has not told the lock's holder: it found the lock taken, or
+    /// the poll was no hog's in the end. Then it took at least as long as at its last stack.
+    fn end_untold(&self, state: &mut State, at: usize, desk: &Desk) {
+        let watched = &state.watched[at];
+        let (poll, least) = (watched.poll, (watched.reached, watched.blocked));
+        let (length, blocked) = desk.missed_end.take(poll.since).unwrap_or(least);
+        self.end(state, poll, length, blocked);
     }
 
     fn collect_from(&self, state: &mut State, at: usize, now: u64) {
@@ -311,8 +299,6 @@ impl Stacks {
         let Some(pending) = watched.pending.take() else {
             return;
         };
-        // Relaxed, both: a hint, and a statistic.
-        self.asked.fetch_sub(1, Ordering::Relaxed);
         match answer.flatten() {
             Some(stack) => {
                 let caught = watched.caught(pending.weight, pending.within, stack);
@@ -331,8 +317,7 @@ impl Stacks {
         }
         let Some(mut state) = self.state.try_lock() else {
             desk.missed_end.put(poll.since, length, blocked);
-            // Relaxed: a hint. The monitor looks again, as it is roused.
-            self.missed.store(true, Ordering::Relaxed);
+            // The monitor finds it, as it is roused.
             return true;
         };
         self.end(&mut state, poll, length, blocked)
@@ -348,7 +333,7 @@ impl Stacks {
         };
         self.collect_from(state, at, self.clock.cycles());
         let rest = length.saturating_sub(state.watched[at].reached);
-        self.forget(state, at);
+        state.forget(at);
         state.events.push_back(Event::Ended {
             poll,
             length,
@@ -506,32 +491,29 @@ impl Stacks {
     pub(crate) fn abandon(&self) {
         let mut state = self.state.lock();
         while !state.watched.is_empty() {
-            self.forget(&mut state, 0);
+            state.forget(0);
         }
+        let mut left = std::mem::take(&mut state.left);
+        drop(state);
         // A handler that is at it takes some microseconds, once its thread is scheduled.
-        let mut looks = 0;
-        while !state.left.is_empty() && looks < 100 {
-            state.left.retain(|asked| !asked.give_up());
-            looks += 1;
+        for _ in 0..100 {
+            left.retain(|asked| !asked.give_up());
+            if left.is_empty() {
+                return;
+            }
             thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    /// Stops watching a poll. An answer that has not come is not waited for.
-    fn forget(&self, state: &mut State, at: usize) {
-        let Some(pending) = state.watched.swap_remove(at).pending else {
-            return;
-        };
-        if pending.asked.give_up() {
-            // Relaxed: a hint.
-            self.asked.fetch_sub(1, Ordering::Relaxed);
-        } else {
-            state.left.push(pending.asked);
         }
     }
 }
 
 impl State {
+    /// Stops watching a poll. An answer that has not come is not waited for.
+    fn forget(&mut self, at: usize) {
+        let pending = self.watched.swap_remove(at).pending;
+        self.left
+            .extend(pending.map(|it| it.asked).filter(|it| !it.give_up()));
+    }
+
     /// Whether a stack of this poll is still to come.
     fn expects(&self, poll: PollId) -> bool {
         let mut watched = self.watched.iter();
@@ -548,6 +530,7 @@ impl Watched {
             reached: 0,
             next: 0,
             pending: None,
+            is_over: false,
         }
     }
 
@@ -569,5 +552,79 @@ impl fmt::Debug for Stacks {
             .field("on", &self.on)
             .field("counts", &self.counts())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(
+    test,
+    feature = "hog-stacks",
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(any(evenkeel_loom, evenkeel_preempt, evenkeel_tsan))
+))]
+mod tests {
+    use std::panic::Location;
+
+    use super::*;
+    use crate::class::Class;
+    use crate::sched::task::cell::{Attributes, Runnable, Schedule, new_task};
+
+    struct Never;
+
+    impl Schedule for Never {
+        fn schedule(&self, _: Runnable) {
+            unreachable!("the task is never woken")
+        }
+    }
+
+    /// A poll of this thread's whose stack was taken is over, and the lock is taken when its thread
+    /// would tell that, if it does. Returns the length that is known in the end.
+    fn length_of_poll(tells: Option<u64>) -> u64 {
+        let (clock, desks) = (Clock::start(), Desks::new(1, 3));
+        let stacks = Stacks::new(true, clock);
+        let attributes = Attributes {
+            class: Class::BULK,
+            spawned_at: Location::caller(),
+            name: None,
+        };
+        let (task, _join) = new_task(async {}, Never, attributes);
+        let desk = desks.get(0);
+        desk.sit();
+        let since = clock.cycles();
+        desk.begin_poll(task.header(), since);
+        let began = clock.instant();
+        let caught = loop {
+            stacks.catch(&desks, 0, false);
+            while stacks.collect(&desks) {}
+            if let Some(event) = stacks.next(false) {
+                break event;
+            }
+            let waited = began.elapsed();
+            assert!(waited < Duration::from_secs(60), "no stack is taken");
+        };
+        assert!(matches!(caught, Event::Caught(it) if it.kind.class == Class::BULK));
+
+        let _ = desk.tenure().end_poll();
+        if let Some(length) = tells {
+            let lock = stacks.state.lock();
+            assert!(stacks.ended(desk, PollId { desk: 0, since }, length, false));
+            drop(lock);
+        }
+        while stacks.collect(&desks) {}
+        desk.rise();
+        task.cancel(|_| ());
+        loop {
+            match stacks.next(false) {
+                Some(Event::Ended { length, .. }) => break length,
+                Some(_) => {}
+                None => panic!("its end is not known"),
+            }
+        }
+    }
+
+    #[test]
+    fn an_end_that_cannot_be_told_is_found() {
+        assert_eq!(length_of_poll(Some(1 << 40)), 1 << 40);
+        assert!((1..1 << 40).contains(&length_of_poll(None)), "at its stack");
     }
 }
