@@ -26,10 +26,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Runtimes' threads, as in Tokio's own benchmarks of its scheduler.
 const WORKERS: usize = 4;
-/// The rounds are looked at in so many parts as well, whose spread tells noise from a difference.
-/// In half of them one version's runtime was made first, in half the other's: which of them has the
-/// older memory and threads would count as well.
-const PARTS: usize = 6;
+/// The rounds are made in so many parts, whose spread tells noise from a difference. For each, both
+/// runtimes are made anew: where the memory of tasks and counters happens to lie may weigh more than
+/// a change. In half of the parts one version's is made first, in half the other's.
+const PARTS: usize = 10;
 /// What the accounts may cost: a hundredth.
 const RATIO_MAX: f64 = 1.01;
 
@@ -232,23 +232,25 @@ fn times(rounds: usize, before: &dyn Fn(), after: &dyn Fn()) -> Vec<Vec<f64>> {
     times
 }
 
-/// Says how two versions compare, by how long each took when one was made first, and the other.
-fn compared(name: &str, times: [Vec<Vec<f64>>; 2]) -> Compared {
+/// Says how two versions compare, by how long each took in each part.
+fn compared(name: &str, parts: &[Vec<Vec<f64>>]) -> Compared {
+    let middle = |of: &[f64]| median(of.iter().copied()).expect("there is a round");
     let of = |version: usize| -> Vec<f64> {
-        let times = times.iter().flat_map(|times| &times[version]);
+        let times = parts.iter().flat_map(|times| &times[version]);
         times.copied().collect()
     };
-    let (before, after) = (of(0), of(1));
-    let pairs = before.iter().zip(&after);
-    let ratios: Vec<f64> = pairs.map(|(before, after)| after / before).collect();
-    let middle = |of: &[f64]| median(of.iter().copied()).expect("there is a round");
-    let parts = ratios.chunks(ratios.len().div_ceil(PARTS)).map(middle);
+    let ratios_in = |times: &Vec<Vec<f64>>| -> Vec<f64> {
+        let pairs = times[0].iter().zip(&times[1]);
+        pairs.map(|(before, after)| after / before).collect()
+    };
+    let ratios: Vec<Vec<f64>> = parts.iter().map(ratios_in).collect();
+    let of_parts = ratios.iter().map(|ratios| middle(ratios));
     Compared {
         name: name.to_owned(),
-        before_us: middle(&before),
-        after_us: middle(&after),
-        ratio: middle(&ratios),
-        parts: Spread::of(parts).expect("there is a round"),
+        before_us: middle(&of(0)),
+        after_us: middle(&of(1)),
+        ratio: middle(&ratios.concat()),
+        parts: Spread::of(of_parts).expect("there is a part"),
     }
 }
 
@@ -274,10 +276,10 @@ fn main() -> std::io::Result<()> {
     };
     let title = format!(
         "{WORKERS} workers, {} rounds: medians; the ratio is the median of all pairs' {what}, and \
-         beside it that of each sixth of them",
+         beside it that of each part of them",
         arguments.rounds
     );
-    let columns = ["benchmark", columns[0], columns[1], "ratio", "sixths"];
+    let columns = ["benchmark", columns[0], columns[1], "ratio", "parts"];
     let rows: Vec<_> = compared.iter().map(Compared::cells).collect();
     let table = Table::new(title, &columns, rows);
     println!("{table}");
@@ -298,8 +300,8 @@ fn verdict(compared: &[Compared]) -> String {
         }
     };
     format!(
-        "Dearer with accounts by {:.0} % at most in every sixth: {}.\n\
-         Dearer by more in every sixth: {}.\nUndecided: {}.",
+        "Dearer with accounts by {:.0} % at most in every part: {}.\n\
+         Dearer by more in every part: {}.\nUndecided: {}.",
         (RATIO_MAX - 1.0) * 100.0,
         names(&|one| one.parts.greatest <= RATIO_MAX),
         names(&|one| one.parts.least > RATIO_MAX),
@@ -308,35 +310,38 @@ fn verdict(compared: &[Compared]) -> String {
 }
 
 fn compare_all(rounds: usize) -> Vec<Compared> {
-    /// Both runtimes, made in this order and in the other.
-    macro_rules! both_orders {
+    /// All parts: both runtimes are made, in one order or in the other.
+    macro_rules! in_parts {
         ($name:expr, |$a:ident, $b:ident| $times:expr) => {{
             eprintln!("{}", $name);
-            let first = {
-                let $a = before::Runtime::new();
-                let $b = after::Runtime::new();
-                $times
+            let part = |part: usize| match part % 2 {
+                0 => {
+                    let $a = before::Runtime::new();
+                    let $b = after::Runtime::new();
+                    $times
+                }
+                _ => {
+                    let $b = after::Runtime::new();
+                    let $a = before::Runtime::new();
+                    $times
+                }
             };
-            let second = {
-                let $b = after::Runtime::new();
-                let $a = before::Runtime::new();
-                $times
-            };
-            compared($name, [first, second])
+            compared($name, &(0..PARTS).map(part).collect::<Vec<_>>())
         }};
     }
     macro_rules! row {
         ($benchmark:ident, $rounds:expr) => {
-            both_orders!(stringify!($benchmark), |a, b| {
-                times($rounds / 2, &|| a.$benchmark(), &|| b.$benchmark())
+            in_parts!(stringify!($benchmark), |a, b| {
+                times($rounds / PARTS, &|| a.$benchmark(), &|| b.$benchmark())
             })
         };
     }
     macro_rules! served {
         ($server:ident) => {
-            both_orders!(stringify!($server), |a, b| {
+            in_parts!(stringify!($server), |a, b| {
                 let (a, b) = (a.$server(), b.$server());
-                times(rounds / 8, &|| a.borrow_mut().run(), &|| b.borrow_mut().run())
+                let rounds = rounds / 4 / PARTS;
+                times(rounds, &|| a.borrow_mut().run(), &|| b.borrow_mut().run())
             })
         };
     }
