@@ -27,8 +27,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 /// Runtimes' threads, as in Tokio's own benchmarks of its scheduler.
 const WORKERS: usize = 4;
 /// The rounds are made in so many parts, whose spread tells noise from a difference. For each, both
-/// runtimes are made anew: where the memory of tasks and counters lies may weigh more than a change.
-/// In half of the parts one version's is made first, in half the other's.
+/// runtimes are made anew: where the memory of tasks and counters lies may weigh more than a
+/// change. In half of the parts one version's is made first, in half the other's.
 const PARTS: usize = 10;
 /// What the accounts may cost: a hundredth.
 const RATIO_MAX: f64 = 1.01;

@@ -752,8 +752,8 @@ fn tasks_that_are_aborted_behind_hogs_that_do_not_return_are_dropped_all_the_sam
             assert!(error.is_cancelled(), "{error}");
             assert!(puppet.polled_on.try_recv().is_err(), "it was polled");
         }
-        // Not even that one waits if the kernel said once that the hog's thread was blocked, as in a
-        // page fault: then there was room for a moment.
+        // Not even that one waits if the kernel said once that the hog's thread was blocked, as in
+        // a page fault: then there was room for a moment.
         until("one waits", || runtime.stats().heavy.queued <= 1);
         gate.open();
         runtime.block_on(within(first)).unwrap();
