@@ -140,6 +140,11 @@ impl MemoryDisk {
         disk
     }
 
+    /// Other random numbers from now on.
+    pub(crate) fn reseed(&self, seed: u64) {
+        self.lock().random = Random::new(seed);
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
     }
