@@ -2,6 +2,9 @@
 
 mod support;
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use support::memory::{Faults, MemoryDisk};
@@ -412,4 +415,39 @@ fn a_segment_whose_first_record_is_old_is_followed_by_another_while_records_come
         }
         check_numbered(&log).await;
     });
+}
+
+/// As when a server stops while it maintains its log. Records that are appended after that are
+/// found again.
+#[test]
+fn maintenance_that_is_dropped_leaves_no_half_segment() {
+    for polls in 0..40 {
+        run(async {
+            let mut disk = MemoryDisk::new(polls);
+            let (log, _) = Log::open(disk.clone(), short_lived()).await.unwrap();
+            fill(&log, 3).await;
+            evenkeel::time::sleep(Duration::from_millis(3)).await;
+            {
+                let mut left = polls;
+                let mut maintained = pin!(log.maintain());
+                poll_fn(|cx| {
+                    left = left.saturating_sub(1);
+                    if left == 0 || maintained.as_mut().poll(cx).is_ready() {
+                        return Poll::Ready(());
+                    }
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
+                })
+                .await;
+            }
+            let next = fill(&log, 2).await;
+            assert_eq!(next, 6);
+            drop(log);
+            disk.crash();
+            verify(&disk, |_, _, _| ()).await.unwrap();
+            let (log, recovery) = Log::open(disk, plain()).await.unwrap();
+            assert_eq!(recovery.next, 6);
+            check_numbered(&log).await;
+        });
+    }
 }

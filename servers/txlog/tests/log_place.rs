@@ -82,8 +82,10 @@ fn readers_know_whether_a_server_has_the_directory_and_can_keep_it_out() {
     });
 }
 
+type Displace = fn(&Path);
+
 /// What may happen to a directory under a server.
-fn displacements() -> [(&'static str, fn(&Path)); 3] {
+fn displacements() -> [(&'static str, Displace); 3] {
     [
         ("moved away", |log| {
             fs::rename(log, log.with_extension("old")).unwrap()

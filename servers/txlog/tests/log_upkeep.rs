@@ -160,7 +160,7 @@ fn a_log_that_lost_its_end_is_refused_until_it_is_repaired() {
 }
 
 #[test]
-fn what_cannot_be_done_says_why_and_leaves_no_directory() {
+fn what_cannot_be_done_says_why() {
     let directory = tempfile::tempdir().unwrap();
     let [log, empty, file] = ["log", "empty", "file"].map(|name| directory.path().join(name));
     fs::create_dir(&empty).unwrap();

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, PoisonError};
 
-use tokio::sync::MutexGuard;
+use tokio::sync::{MutexGuard, OwnedMutexGuard};
 
 use super::mark::{Kind, MARK_NAME, Mark};
 use super::retain::{Kept, segments_before};
@@ -33,16 +33,15 @@ impl<D: Disk> Log<D> {
     ///
     /// # Cancel safety
     ///
-    /// Not cancel safe: dropped while it makes a new segment, it leaves a log that takes no more
-    /// records.
+    /// Cancel safe: the next call does the rest. A new segment that was begun is completed.
     pub async fn maintain(&self) -> Result<(), LogError> {
         let shared = &self.shared;
         shared.stay_in_place().await?;
-        if let Ok(mut active) = shared.active.try_lock()
+        if let Ok(active) = Arc::clone(&shared.active).try_lock_owned()
             && active.is_sound
             && shared.is_full(&active, now_ms())
         {
-            shared.rotate_alone(&mut active).await?;
+            rotate_alone(shared, active).await?;
         }
         shared.retain().await?;
         let failed = LogError::io("write", MARK_NAME);
@@ -75,7 +74,7 @@ impl<D: Disk> Log<D> {
     ///
     /// # Cancel safety
     ///
-    /// Not cancel safe, as [`maintain`](Self::maintain).
+    /// Cancel safe, as [`maintain`](Self::maintain).
     pub async fn trim(&self, before: u64) -> Result<u64, LogError> {
         let shared = &self.shared;
         let (first, next) = (self.first(), self.next());
@@ -88,7 +87,7 @@ impl<D: Disk> Log<D> {
             });
         }
         {
-            let mut active = shared.active.lock().await;
+            let active = Arc::clone(&shared.active).lock_owned().await;
             if active.has_records() && before >= active.next {
                 if let Some(halt) = shared.halted() {
                     return Err(halt);
@@ -96,7 +95,7 @@ impl<D: Disk> Log<D> {
                 if !active.is_sound {
                     return Err(LogError::Closed);
                 }
-                shared.rotate_alone(&mut active).await?;
+                rotate_alone(shared, active).await?;
             }
         }
         let doomed = shared.doomed.lock().await;
@@ -134,19 +133,6 @@ impl<D: Disk> Shared<D> {
 
     fn newest(&self) -> Option<Arc<Segment<D::File>>> {
         self.segments().last().map(Arc::clone)
-    }
-
-    /// Begins a new segment between two batches. If that fails, the log has failed: there may be
-    /// half a segment now.
-    async fn rotate_alone(&self, active: &mut Active<D::File>) -> Result<(), LogError> {
-        active.is_sound = false;
-        if let Err(error) = self.rotate(active).await {
-            let failed = LogError::io("begin a new segment in", &self.disk.name());
-            let _ = self.halt.set(failed(error));
-            return Err(self.halted().unwrap_or(LogError::Closed));
-        }
-        active.is_sound = true;
-        Ok(())
     }
 
     /// How far the records are durable.
@@ -219,6 +205,27 @@ impl<D: Disk> Shared<D> {
         }
         Ok(removed)
     }
+}
+
+/// Begins a new segment between two batches, in a task of its own: half a segment must not be left
+/// if the caller is dropped. If it fails, the log has failed, since there may be half a segment.
+async fn rotate_alone<D: Disk>(
+    shared: &Arc<Shared<D>>,
+    mut active: OwnedMutexGuard<Active<D::File>>,
+) -> Result<(), LogError> {
+    let shared = Arc::clone(shared);
+    let rotated = evenkeel::spawn(async move {
+        active.is_sound = false;
+        if let Err(error) = shared.rotate(&mut active).await {
+            let failed = LogError::io("begin a new segment in", &shared.disk.name());
+            let _ = shared.halt.set(failed(error));
+            return Err(shared.halted().unwrap_or(LogError::Closed));
+        }
+        active.is_sound = true;
+        Ok(())
+    });
+    // Else the runtime has ended, and the log with it.
+    rotated.await.unwrap_or(Err(LogError::Closed))
 }
 
 /// The facts about the first of these segments.

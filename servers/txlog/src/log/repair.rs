@@ -266,6 +266,9 @@ async fn cut<D: Disk>(
                 }
             }
         };
+        // Before a new segment takes the name.
+        let failed = LogError::io("sync the names in", &disk.name());
+        disk.sync_names().await.map_err(failed)?;
         kept = Some(to);
     }
     let failed = LogError::io("make", &name_of(plan.segment));

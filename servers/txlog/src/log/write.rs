@@ -9,7 +9,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::record::{HEAD_BYTES, Head, Header};
 use super::segment::{Segment, name_of};
-use super::{Disk, End, Shared, now_ms};
+use super::{Disk, End, LogError, Shared, now_ms};
 
 /// The segment that grows, and its end. Who has it locked is between two batches: the writer keeps
 /// the lock from a batch's write to its sync.
@@ -122,6 +122,9 @@ impl<D: Disk> CommitLog for Writer<D> {
         let mut active = Arc::clone(&self.shared.active).lock_owned().await;
         if let Some(halt) = self.shared.halt.get() {
             return Err(io::Error::other(halt.clone()));
+        }
+        if !active.is_sound {
+            return Err(io::Error::other(LogError::Closed));
         }
         active.is_sound = false;
         let time_ms = now_ms();
