@@ -252,8 +252,8 @@ fn a_crash_between_removals_leaves_no_gap() {
 /// What the test knows from one life of the log to the next.
 type Known = Arc<Mutex<BTreeMap<u64, Bytes>>>;
 
-/// Tasks append, one maintains the log and trims it, syncs fail, and the power fails at some moment.
-/// No acknowledged record is lost, and the log is never taken for one that lost its end.
+/// Tasks append, one maintains the log and trims it, syncs fail, and the power fails at some
+/// moment. No acknowledged record is lost, and the log is never taken for one that lost its end.
 async fn life(
     disk: &mut MemoryDisk,
     random: &mut Random,

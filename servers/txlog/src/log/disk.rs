@@ -1,4 +1,4 @@
-//! The seam between the log and its storage: a directory of files ([`LocalDisk`](super::LocalDisk)),
+//! The seam between the log and its storage: a directory of files, [`LocalDisk`](super::LocalDisk),
 //! or in tests one that loses unsynced data.
 
 use std::future::Future;

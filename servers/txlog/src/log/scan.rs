@@ -10,8 +10,8 @@
 //! - Otherwise `n` belongs to the last batch, which was never acknowledged as a whole: the end is
 //!   torn, and is cut off at `n`.
 //!
-//! One case cannot be told apart here: damage to the very last batch *after* a clean end looks like a
-//! torn end. The [mark](super::mark) tells them apart, if it covers the batch.
+//! One case cannot be told apart here: damage to the very last batch *after* a clean end looks like
+//! a torn end. The [mark](super::mark) tells them apart, if it covers the batch.
 
 use std::io;
 
