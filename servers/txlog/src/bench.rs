@@ -187,8 +187,16 @@ impl Disk for Timed<LocalDisk> {
         self.inner.remove(name).await
     }
 
+    async fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.inner.rename(from, to).await
+    }
+
     async fn sync_names(&self) -> io::Result<()> {
         self.inner.sync_names().await
+    }
+
+    async fn displaced(&self, name: &str, file: &Self::File) -> io::Result<Option<String>> {
+        self.inner.displaced(name, &file.inner).await
     }
 
     fn name(&self) -> String {

@@ -10,6 +10,16 @@ use txlog_client::frame::Code;
 use crate::advice;
 use crate::log::{Disk, Log, LogError, Pending, ReadLimits};
 
+/// Which log a store holds, and which history of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The log's id.
+    pub log: u64,
+    /// Grows when durable records were lost or replaced; a reader's position in an earlier one
+    /// means nothing.
+    pub epoch: u64,
+}
+
 /// A log of records, numbered in order. There may be gaps, if the store lets its users delete
 /// records.
 pub trait Store: Clone + Send + Sync + 'static {
@@ -141,7 +151,11 @@ impl<D: Disk> Store for Log<D> {
     }
 
     async fn read(&self, from: u64, limits: ReadLimits) -> Result<Found, StoreError> {
-        let records = Log::read(self, from, limits).await?;
+        let records = match Log::read(self, from, limits).await {
+            // The protocol has no word for this yet: the reader waits for the record.
+            Err(LogError::OutOfRange { .. }) => Vec::new(),
+            read => read?,
+        };
         let next = records.last().map_or(from, |record| record.sequence + 1);
         Ok(Found { records, next })
     }
@@ -167,8 +181,7 @@ impl<D: Disk> Store for Log<D> {
     }
 
     async fn maintain(&self) -> Result<(), StoreError> {
-        self.retain().await?;
-        Ok(())
+        Ok(Log::maintain(self).await?)
     }
 
     async fn close(&self) -> Result<(), StoreError> {

@@ -7,11 +7,12 @@
 mod support;
 
 use std::collections::HashMap;
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use evenkeel::task::JoinSet;
-use support::program::{Server, run_command};
+use support::program::{Server, run_command, wait};
 use support::{Random, rounds, run};
 use txlog_client::Client;
 
@@ -124,4 +125,79 @@ fn what_was_acknowledged_outlives_the_server() {
         next - 1
     );
     assert!(acknowledged > 0);
+}
+
+/// Kills a command in the middle of its work, and waits for its end.
+fn killed_after(arguments: &[&str], pause: Duration) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_txlog"));
+    command
+        .args(arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    std::thread::sleep(pause);
+    // SIGKILL, to this process only, if it has not ended yet.
+    let _ = child.kill();
+    wait(&mut child);
+}
+
+/// Each life of the server makes and removes many segments. Beside it a backup is made, which is
+/// killed in every other round, and between two lives a trim is killed.
+#[test]
+fn kills_amid_new_segments_trims_and_backups_lose_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("log");
+    let log = path.to_str().unwrap();
+    let options = ["--segment-bytes", "5000", "--keep-bytes", "400000"];
+    let durable = Known::default();
+    let mut random = Random::new(rounds("TXLOG_KILL_SEED", 1));
+    let (mut next, mut whole) = (1, 0);
+    let kills = rounds("TXLOG_KILLS", 25);
+    for kill in 0..kills {
+        let mut server = Server::start(&path, &options);
+        let address = server.address.to_string();
+        let saved = directory.path().join(format!("saved-{kill}"));
+        let saved = saved.to_str().unwrap();
+        let pause = Duration::from_millis(random.below(60));
+        run(async {
+            // Only the newest records are kept.
+            let client = Client::connect(address.clone()).await.unwrap();
+            let oldest = client.read(0, Duration::ZERO).await.unwrap().0;
+            let oldest = oldest.first().map_or(next, |record| record.sequence);
+            durable
+                .lock()
+                .unwrap()
+                .retain(|&sequence, _| sequence >= oldest);
+            next = check(address.clone(), oldest, &durable).await;
+            let mut clients = JoinSet::new();
+            for client in 0..CLIENTS {
+                let client = kill * CLIENTS + client;
+                clients.spawn(append(address.clone(), client, Arc::clone(&durable)));
+            }
+            evenkeel::time::sleep(pause).await;
+            let backup = ["backup", log, saved, "--wait", "0"];
+            if kill % 2 == 0 {
+                killed_after(&backup, pause);
+            } else {
+                let (done, _, errors) = run_command(&backup);
+                assert!(done, "{errors}");
+            }
+            server.kill();
+            while let Some(client) = clients.join_next().await {
+                client.unwrap();
+            }
+        });
+        // A backup is whole, or is seen to be none.
+        let (is_whole, _, errors) = run_command(&["verify", saved]);
+        assert!(is_whole || kill % 2 == 0, "{errors}");
+        whole += u64::from(is_whole);
+        let _ = std::fs::remove_dir_all(saved);
+        let before = next.to_string();
+        let pause = Duration::from_millis(random.below(40));
+        killed_after(&["trim", log, "--before", &before], pause);
+        let (is_whole, said, errors) = run_command(&["verify", log]);
+        assert!(is_whole, "{said}{errors}");
+    }
+    eprintln!("{kills} kills, {whole} backups, {} records", next - 1);
+    assert!(whole > 0 && next > 1);
 }

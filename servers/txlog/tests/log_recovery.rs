@@ -4,17 +4,18 @@ mod support;
 
 use support::memory::MemoryDisk;
 use support::{all, run, small};
+use txlog::log::mark::MARK_NAME;
 use txlog::log::record::HEADER_BYTES;
 use txlog::log::{Disk, Log, LogConfig, LogError, Recovery, verify};
 
-/// Appends each record as a batch of its own.
+/// Appends each record as a batch of its own, and ends without closing the log, as if killed: the
+/// mark says what was durable at the beginning, or when the last segment began.
 async fn filled(config: &LogConfig, payloads: &[&str]) -> MemoryDisk {
     let disk = MemoryDisk::new(7);
     let (log, _) = Log::open(disk.clone(), config.clone()).await.unwrap();
     for payload in payloads {
         log.append(payload.to_string()).await.unwrap();
     }
-    log.close().await.unwrap();
     disk
 }
 
@@ -38,7 +39,7 @@ async fn payloads<D: Disk>(log: &Log<D>) -> Vec<String> {
 const THREE: [&str; 3] = ["the first", "the second one", "the third"];
 
 fn only_segment(disk: &MemoryDisk) -> String {
-    let names = disk.names();
+    let names = disk.segments();
     assert_eq!(names.len(), 1);
     names[0].clone()
 }
@@ -65,6 +66,7 @@ fn a_log_cut_at_every_byte_keeps_all_whole_records_and_takes_more() {
         for cut in 0..=bytes.len() {
             let disk = MemoryDisk::new(cut as u64);
             disk.set(&name, bytes[..cut].to_vec());
+            disk.set(MARK_NAME, whole.get(MARK_NAME));
             let (log, recovery) = open(&disk).await.unwrap();
             let kept = ends().iter().filter(|&&end| end <= cut).count();
             assert_eq!(payloads(&log).await, THREE[..kept], "cut at {cut}");
@@ -178,7 +180,6 @@ fn a_batch_that_was_torn_in_its_middle_goes_from_there_on() {
                 pending.await.unwrap();
             }
             let batches = log.stats().batches;
-            log.close().await.unwrap();
             if batches == 2 {
                 break disk;
             }
@@ -201,7 +202,7 @@ fn damage_in_a_segment_behind_which_another_began_is_an_error() {
         let payloads: Vec<String> = (0..40).map(|number| format!("record {number}")).collect();
         let payloads: Vec<&str> = payloads.iter().map(String::as_str).collect();
         let whole = filled(&small(), &payloads).await;
-        let names = whole.names();
+        let names = whole.segments();
         assert!(names.len() >= 3, "{names:?}");
         assert_eq!(verify(&whole, |_, _, _| {}).await.unwrap().next, 41);
         // The last record of the first segment, which is followed by no other in that segment.
@@ -232,7 +233,7 @@ fn a_segment_of_another_log_is_an_error() {
     run(async {
         let one = filled(&plain(), &THREE).await;
         let other = filled(&small(), &["x"; 40]).await;
-        let names = other.names();
+        let names = other.segments();
         let strange = other.get(names.last().unwrap());
         one.set(names.last().unwrap(), strange);
         let error = open(&one).await.unwrap_err();
@@ -276,7 +277,7 @@ fn records_go_as_the_retention_says_and_the_rest_can_be_read() {
             matches!(error, LogError::Trimmed { sequence: 1, .. }),
             "{error}"
         );
-        assert!(disk.names().len() < 6);
+        assert!(disk.segments().len() < 6);
         log.close().await.unwrap();
         let (log, recovery) = Log::open(disk, config).await.unwrap();
         assert_eq!((recovery.first, recovery.next), (first, 201));

@@ -3,6 +3,7 @@
 mod bench;
 mod client;
 mod serve;
+mod upkeep;
 mod verify;
 
 use std::error::Error;
@@ -46,6 +47,10 @@ enum Command {
     Read(ReadArguments),
     Ping(PingArguments),
     Verify(VerifyArguments),
+    Backup(upkeep::BackupArguments),
+    Restore(upkeep::RestoreArguments),
+    Trim(upkeep::TrimArguments),
+    Repair(upkeep::RepairArguments),
     Bench(BenchArguments),
 }
 
@@ -157,16 +162,20 @@ pub(crate) struct PingArguments {
     pub(crate) count: u32,
 }
 
-/// Check every record of a log that no server has open, and change nothing.
+/// Check every record of a log or a backup, and change nothing.
 ///
-/// Fails if records that had been durable are damaged. An end that a crash has torn is not an
-/// error: it was never acknowledged, and the next `serve` cuts it off.
+/// Fails if records that had been durable are damaged, or missing at the end. An end that a crash
+/// has torn is not an error: it was never acknowledged, and the next `serve` cuts it off.
+///
+/// Beside a server, the newest file grows while it is read: what looks like a torn end is a write
+/// under way then. It says so, and up to where the records are known to be durable.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  txlog verify /var/lib/txlog")]
+  txlog verify /var/lib/txlog
+  txlog verify /backup/monday")]
 pub(crate) struct VerifyArguments {
-    /// The log's directory.
+    /// The directory of the log, or of a backup.
     pub(crate) dir: PathBuf,
 }
 
@@ -238,6 +247,10 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         Command::Read(arguments) => within_runtime(client::read(arguments)),
         Command::Ping(arguments) => within_runtime(client::ping(arguments)),
         Command::Verify(arguments) => within_runtime(verify::run(arguments)),
+        Command::Backup(arguments) => within_runtime(upkeep::backup(arguments)),
+        Command::Restore(arguments) => within_runtime(upkeep::restore(arguments)),
+        Command::Trim(arguments) => within_runtime(upkeep::trim(arguments)),
+        Command::Repair(arguments) => within_runtime(upkeep::repair(arguments)),
         Command::Bench(arguments) => bench::run(&arguments),
     }
 }

@@ -2,12 +2,18 @@
 
 use std::process::ExitCode;
 
+use txlog::advice;
 use txlog::log::{LocalDisk, verify};
 
 use super::{Outcome, VerifyArguments};
 
 pub(crate) async fn run(arguments: VerifyArguments) -> Outcome {
     let disk = LocalDisk::borrow(&arguments.dir);
+    let is_live = disk.is_live().await;
+    let is_live = is_live.map_err(|error| {
+        let shown = arguments.dir.display();
+        format!("cannot use {shown}: {}", advice::of_files(&error))
+    })?;
     let found = verify(&disk, |segment, first, records| {
         let records = super::numbers(first, first + records);
         println!("{segment}: {records}, all whole");
@@ -20,7 +26,13 @@ pub(crate) async fn run(arguments: VerifyArguments) -> Outcome {
         return Err(format!("{directory} {what}").into());
     }
     println!("whole in all: {}", super::numbers(found.first, found.next));
-    if let Some(torn) = &found.torn {
+    if is_live {
+        println!(
+            "a server has this log: its newest file grows while it is read. Records before {} are \
+             known to be durable; those behind, and a torn end, may be a write under way",
+            found.durable
+        );
+    } else if let Some(torn) = &found.torn {
         println!(
             "{torn}; the next `serve` cuts it off, as the rest of a write that a crash interrupted"
         );

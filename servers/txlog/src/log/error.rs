@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use evenkeel::fs::CommitError;
 
+use super::mark::{Kind, MARK_NAME, MarkDefect};
 use super::record::Damage;
 
 /// Why an operation on the log failed. Cheap to clone.
@@ -24,8 +25,8 @@ pub enum LogError {
     /// Records that had been durable are damaged. Nothing was changed.
     #[error(
         "{segment} is damaged at byte {offset}, where record {sequence} has to be: \
-         {damage}{later}; nothing was changed: restore the file from a copy, or move it and all \
-         later ones away"
+         {damage}{later}; nothing was changed: bring the file back from a copy, restore a backup, \
+         or let `txlog repair` cut off the end, and read what that costs"
     )]
     Corrupt {
         /// The file.
@@ -42,7 +43,7 @@ pub enum LogError {
     /// A segment is missing.
     #[error(
         "{segment} begins with record {found}, and the one before ends before {expected}: a file \
-         is missing; bring it back, or move all earlier ones away"
+         is missing; bring it back, or give up all earlier ones by `txlog trim --before {found}`"
     )]
     Gap {
         /// The file after the gap.
@@ -51,6 +52,84 @@ pub enum LogError {
         expected: u64,
         /// The record that is first in it.
         found: u64,
+    },
+    /// Records are missing at the end that had been durable. Nothing was changed.
+    #[error(
+        "records {next} to {} are missing: the mark says that they were durable, up to byte \
+         {bytes} of {segment}, and the log ends before them{damage}; nothing was changed: bring \
+         back the file, restore a backup, or accept the loss with `txlog repair`",
+        marked - 1
+    )]
+    LostTail {
+        /// The first missing record.
+        next: u64,
+        /// All records before this number had been durable.
+        marked: u64,
+        /// The segment in which the log ended.
+        segment: String,
+        /// The offset at which it ended.
+        bytes: u64,
+        /// The damage at the end, if there is any.
+        damage: String,
+    },
+    /// The mark cannot be used. Nothing was changed.
+    #[error(
+        "the file {MARK_NAME}, which says how far the log was durable, {defect}; nothing was \
+         changed: {}",
+        advice_on(*defect)
+    )]
+    Mark {
+        /// What is wrong with it.
+        defect: MarkDefect,
+    },
+    /// The directory is no log that can be opened, but a copy.
+    #[error("{}", said_of(*kind))]
+    Copy {
+        /// What it holds.
+        kind: Kind,
+    },
+    /// A file is in the directory that is none of the log's. Nothing was changed.
+    #[error(
+        "{name} is no file of the log; nothing was changed: move it away, if this is the right \
+         directory"
+    )]
+    Foreign {
+        /// Its name.
+        name: String,
+    },
+    /// The directory is not empty, and a copy has to begin in an empty one.
+    #[error("it holds {name} already: give an empty directory, or one that does not exist")]
+    NotEmpty {
+        /// A file in it.
+        name: String,
+    },
+    /// There is no log in the directory.
+    #[error("it holds no log; give the directory that `txlog serve --dir` has")]
+    NoLog,
+    /// The directory was removed or replaced while the log was open.
+    #[error(
+        "{what} was removed or replaced while the log was open, so its last records may be lost; \
+         no more are taken: see where it has gone, bring it back, and start the server again"
+    )]
+    Displaced {
+        /// The directory or the file.
+        what: String,
+    },
+    /// The log has failed or was closed, and takes no more changes.
+    #[error("the log has failed or is closed; open it again")]
+    Closed,
+    /// The number is beyond the log's end.
+    #[error(
+        "record {sequence} is beyond the log's end: it has the records from {first} up to, not \
+         including, {next}; is this the log that it was in?"
+    )]
+    OutOfRange {
+        /// The requested record.
+        sequence: u64,
+        /// The oldest.
+        first: u64,
+        /// The next one.
+        next: u64,
     },
     /// The records are no longer kept.
     #[error("record {sequence} is no longer kept; the oldest is {first}: read from there on")]
@@ -73,5 +152,23 @@ impl LogError {
             name: name.clone(),
             source: Arc::new(source),
         }
+    }
+}
+
+fn advice_on(defect: MarkDefect) -> &'static str {
+    match defect {
+        MarkDefect::Newer => "use that version",
+        MarkDefect::OtherLog => "bring back the log's own, or let `txlog repair` write a new one",
+        _ => "bring it back, or, if no segment is missing, let `txlog repair` write a new one",
+    }
+}
+
+fn said_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Log => "it is a log",
+        Kind::Backup => {
+            "it is a backup, which has to stay as it is: `txlog restore` makes a log of it"
+        }
+        Kind::Unfinished => "it is a copy that did not end: empty the directory, and copy again",
     }
 }

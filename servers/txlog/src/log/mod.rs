@@ -19,26 +19,35 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! # }).unwrap();
 //! ```
-// The files: `record` is the format (pure), `scan` reads a segment, `disk` is the seam to files,
-// `segment` one file, `recover` opens a log, `write` appends to its end, `read` reads from it,
-// `retain` decides which segments to remove (pure), `error` has the errors.
+// The files: `record` is the format (pure), `scan` reads a segment, `mark` says how far the log was
+// durable, `disk` is the seam to files, `local` a directory, `segment` one file; `recover` opens a
+// log, `list` finds its files, `verify` checks them, `write` appends to the end, `read` reads,
+// `maintain` does what is to be done from time to time, `retain` decides which segments to remove
+// (pure); `copy` makes backups and restores them, `repair` gives up what is lost, `error` has the
+// errors.
 
+mod copy;
 mod disk;
 mod error;
+mod list;
+mod local;
+mod maintain;
+pub mod mark;
 mod read;
 pub mod record;
 mod recover;
+mod repair;
 mod retain;
 pub mod scan;
 mod segment;
+mod verify;
 mod write;
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
-use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -46,13 +55,21 @@ use bytes::Bytes;
 use evenkeel::fs::{Commit, GroupCommit, GroupCommitStats, Position};
 use tokio::sync::watch;
 
-pub use disk::{Disk, DiskFile, LocalDisk};
+pub use copy::{Copied, backup, restore};
+pub use disk::{Disk, DiskFile};
 pub use error::LogError;
+pub use local::LocalDisk;
+use mark::MarkFile;
 pub use read::ReadLimits;
-pub use recover::{Recovery, Torn, verify};
+pub use recover::{Recovery, Torn};
+pub use repair::{Repair, repair};
 pub use retain::Retention;
 use segment::Segment;
 pub use txlog_client::Record;
+pub use verify::verify;
+use write::Active;
+
+use crate::store::Identity;
 
 /// The limits of a log, and how it writes.
 #[derive(Clone, Debug)]
@@ -102,6 +119,13 @@ struct Shared<D: Disk> {
     disk: D,
     config: LogConfig,
     log_id: u32,
+    epoch: u64,
+    /// Why no more records are taken, apart from a failed batch.
+    halt: OnceLock<LogError>,
+    active: Arc<tokio::sync::Mutex<Active<D::File>>>,
+    /// How far the records are durable: what the next mark says.
+    end: Mutex<End>,
+    mark: tokio::sync::Mutex<MarkFile<D::File>>,
     /// In order; the last one grows.
     segments: Mutex<Vec<Arc<Segment<D::File>>>>,
     /// The names of removed segments whose files still exist, in order.
@@ -110,31 +134,54 @@ struct Shared<D: Disk> {
     next: watch::Sender<u64>,
 }
 
+/// The end of the durable records.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    /// The first record of the last segment.
+    segment: u64,
+    /// The number of the next record.
+    next: u64,
+    /// Its offset.
+    bytes: u64,
+}
+
 impl<D: Disk> Log<D> {
     /// Opens the log in a directory, or creates one there. Finds its end, cuts off records that a
     /// crash has torn, and reports both.
     ///
     /// # Errors
     ///
-    /// [`LogError::Corrupt`] if records of the last segment that had been durable are damaged;
-    /// then nothing is changed. Damaged earlier segments and missing ones are found by [`verify`]
-    /// and by reads. [`LogError::Io`] for errors of the system.
+    /// [`LogError::Corrupt`] if records of the last segment that had been durable are damaged,
+    /// [`LogError::LostTail`] if such records are missing at the end, [`LogError::Mark`] if the
+    /// [mark](self::mark) cannot be used, [`LogError::Copy`] for a backup, and
+    /// [`LogError::Foreign`] if there are files that are none of a log's; then nothing is changed.
+    /// Damaged earlier segments and missing ones are found by [`verify`] and by reads.
+    /// [`LogError::Io`] for errors of the system.
     pub async fn open(disk: D, config: LogConfig) -> Result<(Self, Recovery), LogError> {
         let config = LogConfig {
             record_bytes_max: config.record_bytes_max.min(record::PAYLOAD_BYTES_MAX),
             ..config
         };
         let recovered = recover::recover(&disk).await?;
-        let next = recovered.report.next;
+        let (next, mark) = (recovered.report.next, recovered.mark.last());
         let shared = Arc::new(Shared {
             disk,
-            log_id: recovered.log_id,
+            log_id: mark.log_id,
+            epoch: mark.epoch,
+            halt: OnceLock::new(),
+            end: Mutex::new(End {
+                segment: mark.segment,
+                next: mark.next,
+                bytes: mark.bytes,
+            }),
+            mark: tokio::sync::Mutex::new(recovered.mark),
+            active: Arc::new(tokio::sync::Mutex::new(recovered.active)),
             segments: Mutex::new(recovered.segments),
             doomed: tokio::sync::Mutex::default(),
             next: watch::Sender::new(next),
             config,
         });
-        let writer = write::Writer::new(Arc::clone(&shared), recovered.end);
+        let writer = write::Writer::new(Arc::clone(&shared));
         let config = &shared.config;
         let commit = GroupCommit::builder()
             .batch_bytes(config.batch_bytes.max(config.record_bytes_max))
@@ -155,11 +202,13 @@ impl<D: Disk> Log<D> {
     /// # Errors
     ///
     /// [`LogError::Commit`]: the record is too large, or the log closed or failed.
+    /// [`LogError::Displaced`]: the log's directory is gone.
     ///
     /// # Cancel safety
     ///
     /// If the future is dropped the record is appended whole or not at all.
     pub async fn append(&self, payload: impl Into<Bytes>) -> Result<u64, LogError> {
+        self.shared.halted().map_or(Ok(()), Err)?;
         Ok(self.commit.append(payload).await?.index)
     }
 
@@ -169,11 +218,13 @@ impl<D: Disk> Log<D> {
     /// # Errors
     ///
     /// [`LogError::Commit`]: the record is too large, or the log closed or failed.
+    /// [`LogError::Displaced`]: the log's directory is gone.
     ///
     /// # Cancel safety
     ///
     /// If the future is dropped the record is appended whole or not at all.
     pub async fn submit(&self, payload: impl Into<Bytes>) -> Result<Pending, LogError> {
+        self.shared.halted().map_or(Ok(()), Err)?;
         Ok(Pending(self.commit.submit(payload).await?))
     }
 
@@ -185,6 +236,15 @@ impl<D: Disk> Log<D> {
     /// The number of the next record: all before it are durable.
     pub fn next(&self) -> u64 {
         *self.shared.next.borrow()
+    }
+
+    /// Which log it is, and which history of it. The epoch grows when durable records were given up
+    /// or replaced: by [`repair`] and [`restore`].
+    pub fn identity(&self) -> Identity {
+        Identity {
+            log: u64::from(self.shared.log_id),
+            epoch: self.shared.epoch,
+        }
     }
 
     /// The largest record it takes, in bytes.
@@ -203,12 +263,13 @@ impl<D: Disk> Log<D> {
         let _ = next.wait_for(|next| *next > sequence).await;
     }
 
-    /// Reads durable records from this number on, 0 for the oldest, within limits.
+    /// Reads durable records from this number on, 0 for the oldest, within limits. None if it is
+    /// the next number.
     ///
     /// # Errors
     ///
-    /// [`LogError::Trimmed`] if the records are no longer kept; [`LogError::Corrupt`] if they are
-    /// damaged; [`LogError::Io`].
+    /// [`LogError::Trimmed`] if the records are no longer kept; [`LogError::OutOfRange`] if the
+    /// number is beyond the next one; [`LogError::Corrupt`] if they are damaged; [`LogError::Io`].
     ///
     /// # Cancel safety
     ///
@@ -217,32 +278,23 @@ impl<D: Disk> Log<D> {
         read::read(&self.shared, from, limits).await
     }
 
-    /// Removes the segments that need not be kept. The log does this itself when a segment is
-    /// full; call it from time to time if records are removed by their age.
+    /// Takes no more records, and returns when all accepted records are durable, and the
+    /// [mark](self::mark) covers them.
     ///
     /// # Errors
     ///
-    /// [`LogError::Io`]. The next call tries failed removals again.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: the next call removes the rest.
-    pub async fn retain(&self) -> Result<usize, LogError> {
-        self.shared.retain().await
-    }
-
-    /// Takes no more records, and returns when all accepted records are durable.
-    ///
-    /// # Errors
-    ///
-    /// [`LogError::Commit`] if not all could be made durable.
+    /// [`LogError::Commit`] if not all could be made durable; [`LogError::Displaced`] if the log's
+    /// directory is gone; [`LogError::Io`] if the mark could not be written.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe: can be called again.
     pub async fn close(&self) -> Result<(), LogError> {
         self.commit.close().await?;
-        Ok(())
+        self.shared.active.lock().await.is_sound = false;
+        self.shared.halted().map_or(Ok(()), Err)?;
+        let failed = LogError::io("write", mark::MARK_NAME);
+        self.shared.write_mark().await.map_err(failed)
     }
 
     /// The configuration of the group commit.
@@ -250,9 +302,11 @@ impl<D: Disk> Log<D> {
         self.commit.stats()
     }
 
-    /// Why the log takes no more records, if a write or a sync has failed.
+    /// Why the log takes no more records, if a write or a sync has failed, or its directory is
+    /// gone.
     pub fn failure(&self) -> Option<LogError> {
-        self.commit.failure().map(LogError::from)
+        let halted = self.shared.halted();
+        halted.or_else(|| self.commit.failure().map(LogError::from))
     }
 }
 
@@ -282,53 +336,6 @@ impl<D: Disk> Shared<D> {
 
     fn first(&self) -> u64 {
         self.segments().first().map_or(1, |segment| segment.first)
-    }
-
-    async fn retain(&self) -> Result<usize, LogError> {
-        self.remove_expired(self.doomed.lock().await).await
-    }
-
-    /// Does nothing if another call is doing this already.
-    async fn retain_unless_under_way(&self) -> Result<usize, LogError> {
-        match self.doomed.try_lock() {
-            Ok(doomed) => self.remove_expired(doomed).await,
-            Err(_) => Ok(0),
-        }
-    }
-
-    /// Removes the oldest files one by one, each durably before the next: if a removal fails or is
-    /// interrupted, the remaining files have no gap.
-    async fn remove_expired(
-        &self,
-        mut doomed: tokio::sync::MutexGuard<'_, VecDeque<String>>,
-    ) -> Result<usize, LogError> {
-        {
-            let mut segments = self.segments();
-            let ages: Vec<retain::Kept> = segments
-                .iter()
-                .map(|segment| retain::Kept {
-                    first: segment.first,
-                    created_ms: segment.created_ms,
-                    bytes: segment.bytes(),
-                })
-                .collect();
-            let next = *self.next.borrow();
-            let count = self.config.retention.expired(&ages, next, now_ms());
-            doomed.extend(segments.drain(..count).map(|segment| segment.name.clone()));
-        }
-        let mut removed = 0;
-        while let Some(name) = doomed.front() {
-            match self.disk.remove(name).await {
-                // An interrupted call may have removed it.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                result => result.map_err(LogError::io("remove", name))?,
-            }
-            let failed = LogError::io("sync the names in", &self.disk.name());
-            self.disk.sync_names().await.map_err(failed)?;
-            doomed.pop_front();
-            removed += 1;
-        }
-        Ok(removed)
     }
 }
 

@@ -61,6 +61,14 @@ pub(super) async fn read<D: Disk>(
         let sequence = from;
         return Err(LogError::Trimmed { sequence, first });
     }
+    if from > next {
+        let sequence = from;
+        return Err(LogError::OutOfRange {
+            sequence,
+            first,
+            next,
+        });
+    }
     let mut taken = Taken {
         records: Vec::new(),
         bytes: 0,
@@ -99,8 +107,8 @@ async fn read_segment<F: super::DiskFile>(
             .map_err(&failed)?
         {
             At::Record(found) => found,
-            At::End => return Err(corrupt(segment, offset, sequence, None)),
-            At::Damage(damage) => return Err(corrupt(segment, offset, sequence, Some(damage))),
+            At::End => return Err(segment.corrupt(offset, sequence, None)),
+            At::Damage(damage) => return Err(segment.corrupt(offset, sequence, Some(damage))),
         };
         segment.remember(sequence, offset);
         if sequence >= from {
@@ -119,19 +127,4 @@ async fn read_segment<F: super::DiskFile>(
         evenkeel::task::checkpoint().await;
     }
     Ok(true)
-}
-
-fn corrupt<F>(
-    segment: &Segment<F>,
-    offset: u64,
-    sequence: u64,
-    damage: Option<super::record::Damage>,
-) -> LogError {
-    LogError::Corrupt {
-        segment: segment.name.clone(),
-        offset,
-        sequence,
-        damage: damage.unwrap_or(super::record::Damage::CutHeader { have: 0 }),
-        later: String::new(),
-    }
 }

@@ -9,7 +9,7 @@
 //!  8  8  sequence number                        12  4  the log's id
 //! 16  8  time, in milliseconds since 1970       16  8  sequence number of the first record
 //! 24  4  crc of the payload                     24  8  time of its making
-//! 28  4  the log's id                           32  4  zero
+//! 28  4  the log's id                           32  4  1 if the log has a mark, else 0
 //! 32  4  how many records of its batch are      36  4  crc of the bytes 0 to 35
 //!        before this one
 //! 36  4  zero
@@ -22,7 +22,18 @@
 //!
 //! A batch is written only when the one before it is durable. So a record's place in its batch
 //! shows that all records before the batch have been durable once. That is how recovery can tell
-//! damage in the middle from an end that a crash has torn: see [`scan`](super::scan).
+//! damage in the middle from an end that a crash has torn: see [`scan`](super::scan). How far the
+//! end had come is in a file of its own, the [mark](super::mark).
+//!
+//! # Versions
+//!
+//! - Every release reads the segments of all earlier versions, and writes those of the newest one
+//!   that it knows. A log may have segments of several versions.
+//! - A segment of a later version is refused with an error, and not changed.
+//! - The number grows when an older release would misread a segment. What an older release may
+//!   ignore goes into a field of the head that was zero so far, and leaves the number as it is:
+//!   readers ignore the bits of these fields that they do not know. So it was with the mark.
+//! - For every version there is a log in `tests/fixtures`, as bytes, which a test reads.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
@@ -37,6 +48,12 @@ pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 
 const MAGIC: [u8; 8] = *b"EKTXLOG\0";
 const VERSION: u32 = 1;
+
+/// What a head of a later version is called in errors.
+pub(super) const NEWER: &str = "of a later version of txlog; use that one";
+
+/// The bit of a head that says that the log has a mark.
+const MARKED: u32 = 1;
 
 /// A record's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +81,9 @@ pub struct Head {
     pub first: u64,
     /// When the segment was created, in milliseconds since 1970.
     pub created_ms: u64,
+    /// Whether the log had a [mark](super::mark) when the segment was created. Before there were
+    /// marks, this was zero.
+    pub marked: bool,
 }
 
 /// Why bytes are not a valid record.
@@ -202,7 +222,7 @@ impl Head {
         buffer.put_u32_le(self.log_id);
         buffer.put_u64_le(self.first);
         buffer.put_u64_le(self.created_ms);
-        buffer.put_u32_le(0);
+        buffer.put_u32_le(if self.marked { MARKED } else { 0 });
         let crc = crc32fast::hash(&buffer);
         buffer.put_u32_le(crc);
         buffer.freeze()
@@ -226,12 +246,13 @@ impl Head {
         }
         fields.advance(MAGIC.len());
         if fields.get_u32_le() != VERSION {
-            return Err(Damage::Head("of an unknown version"));
+            return Err(Damage::Head(NEWER));
         }
         Ok(Self {
             log_id: fields.get_u32_le(),
             first: fields.get_u64_le(),
             created_ms: fields.get_u64_le(),
+            marked: fields.get_u32_le() & MARKED != 0,
         })
     }
 }

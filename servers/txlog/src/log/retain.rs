@@ -11,6 +11,9 @@ pub struct Retention {
     /// The most records. 0, the default, for no limit.
     pub records_max: u64,
     /// The greatest age of a record. Zero, the default, for no limit.
+    ///
+    /// A segment that has a record of this age is followed by a new one, so records that are never
+    /// followed by others go, too: at this age, and under a steady load at twice this age.
     pub age_max: Duration,
 }
 
@@ -18,8 +21,17 @@ pub struct Retention {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kept {
     pub(super) first: u64,
-    pub(super) created_ms: u64,
+    /// When its newest record was accepted, or later.
+    pub(super) newest_ms: u64,
     pub(super) bytes: u64,
+}
+
+/// How many segments, from the oldest on, hold only records before this number; never the last one.
+pub(super) fn segments_before(segments: &[Kept], before: u64) -> usize {
+    let following = segments.iter().skip(1);
+    following
+        .take_while(|segment| segment.first <= before)
+        .count()
 }
 
 impl Retention {
@@ -27,14 +39,12 @@ impl Retention {
     pub(super) fn expired(&self, segments: &[Kept], next: u64, now_ms: u64) -> usize {
         let mut bytes: u64 = segments.iter().map(|segment| segment.bytes).sum();
         let mut count = 0;
-        // A segment's records are older than the next segment.
         for pair in segments.windows(2) {
             let (oldest, following) = (pair[0], pair[1]);
             let too_many_bytes = self.bytes_max > 0 && bytes > self.bytes_max;
             let kept_without = next.saturating_sub(following.first);
             let too_many = self.records_max > 0 && kept_without >= self.records_max;
-            let age_ms = now_ms.saturating_sub(following.created_ms);
-            let too_old = !self.age_max.is_zero() && u128::from(age_ms) > self.age_max.as_millis();
+            let too_old = self.is_too_old(oldest.newest_ms, now_ms);
             if !(too_many_bytes || too_many || too_old) {
                 break;
             }
@@ -43,22 +53,31 @@ impl Retention {
         }
         count
     }
+
+    /// Whether a record that was accepted at this time need not be kept because of its age. Then a
+    /// segment that begins with it is to be followed by a new one.
+    pub(super) fn is_too_old(&self, accepted_ms: u64, now_ms: u64) -> bool {
+        let age_ms = now_ms.saturating_sub(accepted_ms);
+        !self.age_max.is_zero() && u128::from(age_ms) > self.age_max.as_millis()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Five segments of 100 records and 1 000 bytes, created one a second; they hold 450 records.
+    /// Five segments of 100 records and 1 000 bytes, filled one a second; they hold 450 records.
+    fn five() -> Vec<Kept> {
+        let segment = |number: u64| Kept {
+            first: 1 + 100 * number,
+            newest_ms: 1_000 * (number + 1),
+            bytes: 1_000,
+        };
+        (0..5).map(segment).collect()
+    }
+
     fn expired(retention: Retention) -> usize {
-        let segments: Vec<Kept> = (0..5)
-            .map(|number| Kept {
-                first: 1 + 100 * number,
-                created_ms: 1_000 * number,
-                bytes: 1_000,
-            })
-            .collect();
-        retention.expired(&segments, 451, 5_000)
+        retention.expired(&five(), 451, 5_000)
     }
 
     #[test]
@@ -87,6 +106,14 @@ mod tests {
         };
         // Without the oldest segment 350 are left.
         assert_eq!([of(351), of(350), of(250), of(1)], [0, 1, 2, 4]);
+    }
+
+    #[test]
+    fn segments_before_a_number_go_whole_and_the_last_one_stays() {
+        let before = |number| segments_before(&five(), number);
+        assert_eq!([before(1), before(100), before(101)], [0, 0, 1]);
+        assert_eq!([before(401), before(451), before(u64::MAX)], [4, 4, 4]);
+        assert_eq!(segments_before(&[], 7), 0);
     }
 
     #[test]

@@ -10,8 +10,8 @@
 //! - Otherwise `n` belongs to the last batch, which was never acknowledged as a whole: the end is
 //!   torn, and is cut off at `n`.
 //!
-//! One case cannot be told apart: damage to the very last batch *after* a clean end looks like a
-//! torn end.
+//! One case cannot be told apart here: damage to the very last batch *after* a clean end looks like
+//! a torn end. The [mark](super::mark) tells them apart, if it covers the batch.
 
 use std::io;
 
@@ -177,7 +177,7 @@ impl<'a, F: DiskFile> Window<'a, F> {
 
 /// The offsets in `bytes` of intact headers of records that were written after `sequence` had been
 /// durable.
-fn candidates(bytes: &[u8], sequence: u64, log_id: u32) -> Vec<usize> {
+pub(super) fn candidates(bytes: &[u8], sequence: u64, log_id: u32) -> Vec<usize> {
     /// The offset of the log's id in a header.
     const ID_AT: usize = 28;
     let id = log_id.to_le_bytes();
@@ -191,7 +191,7 @@ fn candidates(bytes: &[u8], sequence: u64, log_id: u32) -> Vec<usize> {
         .collect()
 }
 
-fn header_sequence(bytes: &[u8]) -> u64 {
+pub(super) fn header_sequence(bytes: &[u8]) -> u64 {
     bytes[8..]
         .first_chunk()
         .copied()
@@ -219,9 +219,13 @@ async fn read_full<F: DiskFile>(file: &F, len: usize, offset: u64) -> io::Result
 
 /// The result of reading a segment.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Walked {
-    /// Where the last batch begins, or the segment's first record would, if there is none.
+    /// Where the last batch begins. 0 if there is none: then the head may not be durable.
     pub batch_at: u64,
+    /// The number of the first record of the last batch: all before it had been durable when it was
+    /// written. The segment's first, if it has no record.
+    pub batch_first: u64,
     /// Where the records end.
     pub end: u64,
     /// The number of the next record.
@@ -230,6 +234,26 @@ pub struct Walked {
     pub damage: Option<Damage>,
     /// The length of the file.
     pub file_bytes: u64,
+    /// When the first record was accepted, if there is one.
+    pub oldest_ms: Option<u64>,
+    /// When the last record was accepted; 0 if there is none.
+    pub newest_ms: u64,
+}
+
+impl Walked {
+    /// A segment that begins with `first` and has no records yet.
+    pub(super) fn new(first: u64, file_bytes: u64) -> Self {
+        Self {
+            batch_at: 0,
+            batch_first: first,
+            end: HEAD_BYTES as u64,
+            next: first,
+            damage: None,
+            file_bytes,
+            oldest_ms: None,
+            newest_ms: 0,
+        }
+    }
 }
 
 /// Reads all records of a segment that begins with `first`.
@@ -244,20 +268,17 @@ pub async fn walk<F: DiskFile>(
     mut visit: impl FnMut(&Found),
 ) -> io::Result<Walked> {
     let mut window = Window::new(file, HEAD_BYTES as u64);
-    let mut walked = Walked {
-        batch_at: 0,
-        end: HEAD_BYTES as u64,
-        next: first,
-        damage: None,
-        file_bytes: file.size().await?,
-    };
+    let mut walked = Walked::new(first, file.size().await?);
     loop {
         match window.look(walked.end, walked.next, log_id).await? {
             At::Record(found) => {
                 visit(&found);
                 if found.header.batch_back == 0 {
                     walked.batch_at = found.offset;
+                    walked.batch_first = walked.next;
                 }
+                walked.newest_ms = found.header.time_ms;
+                walked.oldest_ms.get_or_insert(walked.newest_ms);
                 walked.end = found.end();
                 walked.next += 1;
             }

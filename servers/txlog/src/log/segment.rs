@@ -3,12 +3,16 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::record::HEAD_BYTES;
+use super::LogError;
+use super::record::{Damage, HEAD_BYTES};
 
 /// The least distance between two places in the index.
 const INDEX_STEP_BYTES: u64 = 64 * 1024;
 
 const SUFFIX: &str = ".seg";
+
+/// What `repair` cuts off is kept in files with this suffix.
+const CUT_SUFFIX: &str = ".cut";
 
 #[derive(Debug)]
 pub(super) struct Segment<F> {
@@ -17,6 +21,8 @@ pub(super) struct Segment<F> {
     pub(super) created_ms: u64,
     pub(super) file: F,
     bytes: AtomicU64,
+    /// When the newest record was accepted; 0 if that is not known.
+    newest_ms: AtomicU64,
     /// Numbers of records and their offsets, in order: where to begin to look for a record.
     index: Mutex<Vec<(u64, u64)>>,
 }
@@ -29,6 +35,7 @@ impl<F> Segment<F> {
             created_ms,
             file,
             bytes: AtomicU64::new(bytes),
+            newest_ms: AtomicU64::new(0),
             index: Mutex::new(vec![(first, HEAD_BYTES as u64)]),
         }
     }
@@ -41,6 +48,18 @@ impl<F> Segment<F> {
     pub(super) fn set_bytes(&self, bytes: u64) {
         // Relaxed: see `bytes`.
         self.bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// When the newest record was accepted, if that is known.
+    pub(super) fn newest_ms(&self) -> Option<u64> {
+        // Relaxed: see `bytes`.
+        let newest_ms = self.newest_ms.load(Ordering::Relaxed);
+        (newest_ms > 0).then_some(newest_ms)
+    }
+
+    pub(super) fn set_newest_ms(&self, newest_ms: u64) {
+        // Relaxed: see `bytes`.
+        self.newest_ms.store(newest_ms, Ordering::Relaxed);
     }
 
     /// A record at or before `sequence`, and its offset.
@@ -60,6 +79,19 @@ impl<F> Segment<F> {
     }
 }
 
+impl<F> Segment<F> {
+    /// The error of a read that finds no record where one has to be.
+    pub(super) fn corrupt(&self, offset: u64, sequence: u64, damage: Option<Damage>) -> LogError {
+        LogError::Corrupt {
+            segment: self.name.clone(),
+            offset,
+            sequence,
+            damage: damage.unwrap_or(Damage::CutHeader { have: 0 }),
+            later: String::new(),
+        }
+    }
+}
+
 /// The name of the segment that begins with this record; names sort like the numbers.
 pub(super) fn name_of(first: u64) -> String {
     format!("{first:020}{SUFFIX}")
@@ -70,4 +102,40 @@ pub(super) fn first_of(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(SUFFIX)?;
     let all = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
     all.then(|| digits.parse().ok())?
+}
+
+/// The name of the file that keeps what was cut off a segment from `offset` on, at the `nth` time.
+pub(super) fn cut_name(segment: &str, offset: u64, nth: u32) -> String {
+    format!("{segment}.{offset}-{nth}{CUT_SUFFIX}")
+}
+
+/// Whether this is the name of such a file.
+pub(super) fn is_cut(name: &str) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let place = name.strip_suffix(CUT_SUFFIX).and_then(|name| {
+        let (segment, place) = name.rsplit_once('.')?;
+        first_of(segment)?;
+        place.split_once('-')
+    });
+    place.is_some_and(|(offset, nth)| digits(offset) && digits(nth))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_told_apart() {
+        assert_eq!(first_of(&name_of(17)), Some(17));
+        assert!(is_cut(&cut_name(&name_of(17), 4_000, 1)));
+        for strange in [
+            "17.seg",
+            "a.seg",
+            "00000000000000000017.seg.x-1.cut",
+            "1-1.cut",
+            ".cut",
+        ] {
+            assert!(first_of(strange).is_none() && !is_cut(strange), "{strange}");
+        }
+    }
 }

@@ -140,6 +140,11 @@ impl MemoryDisk {
         disk
     }
 
+    /// Other random numbers from now on.
+    pub(crate) fn reseed(&self, seed: u64) {
+        self.lock().random = Random::new(seed);
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
     }
@@ -195,6 +200,12 @@ impl MemoryDisk {
 
     pub(crate) fn names(&self) -> Vec<String> {
         self.lock().names.keys().cloned().collect()
+    }
+
+    /// The names of the segments, in order.
+    pub(crate) fn segments(&self) -> Vec<String> {
+        let names = self.names().into_iter();
+        names.filter(|name| name.ends_with(".seg")).collect()
     }
 
     pub(crate) fn get(&self, name: &str) -> Vec<u8> {
@@ -266,6 +277,17 @@ impl Disk for MemoryDisk {
             .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
+    async fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut state = self.alive()?;
+        if state.names.contains_key(to) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let file = state.names.remove(from);
+        let file = file.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        state.names.insert(to.to_owned(), file);
+        Ok(())
+    }
+
     async fn sync_names(&self) -> io::Result<()> {
         let mut state = self.alive()?;
         let state = &mut *state;
@@ -278,6 +300,12 @@ impl Disk for MemoryDisk {
         }
         state.synced_names.clone_from(&state.names);
         Ok(())
+    }
+
+    async fn displaced(&self, name: &str, file: &MemoryFile) -> io::Result<Option<String>> {
+        let state = self.alive()?;
+        let is_there = state.names.get(name) == Some(&file.index);
+        Ok((!is_there).then(|| name.to_owned()))
     }
 
     fn name(&self) -> String {

@@ -101,3 +101,36 @@ pub(crate) async fn all_of<S: txlog::store::Store>(store: &S) -> Vec<Record> {
     }
     records
 }
+
+/// Appends records of about 100 bytes, each as a batch of its own, and returns the next number.
+pub(crate) async fn fill<D: Disk>(log: &Log<D>, count: u64) -> u64 {
+    for _ in 0..count {
+        let number = log.next();
+        let appended = log.append(numbered(number)).await.unwrap();
+        assert_eq!(appended, number);
+    }
+    log.next()
+}
+
+/// A record that names its number.
+pub(crate) fn numbered(number: u64) -> String {
+    format!("record {number} {:.<80}", "")
+}
+
+/// Checks that each record of a log is the one that [`fill`] appended. Returns how many there are.
+pub(crate) async fn check_numbered<D: Disk>(log: &Log<D>) -> u64 {
+    let records = all(log).await;
+    for record in &records {
+        assert_eq!(record.payload, numbered(record.sequence));
+    }
+    records.len() as u64
+}
+
+/// The checksum of the format, computed bit by bit.
+pub(crate) fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(u32::MAX, |crc, &byte| {
+        (0..8).fold(crc ^ u32::from(byte), |crc, _| {
+            (crc >> 1) ^ (0xEDB8_8320 & (crc & 1).wrapping_neg())
+        })
+    })
+}

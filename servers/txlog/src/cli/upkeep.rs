@@ -1,0 +1,211 @@
+//! Commands that look after a log's directory: backups, and what is done without a server.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use txlog::advice;
+use txlog::log::{
+    Copied, Disk, LocalDisk, Log, LogConfig, LogError, Repair, backup as back_up, repair as mend,
+    restore as bring_back,
+};
+
+use super::{Outcome, of_directory};
+
+/// Copy the durable records of a log into a new directory, while a server works or not.
+///
+/// Each record is checked while it is copied, and the copy passes `txlog verify`. Beside a server,
+/// all records are in it that were acknowledged before the command began: if the server does not
+/// say within `--wait` that they are durable, the command says how many it left out. No server
+/// opens a backup, so that it stays as it is: `txlog restore` makes a log of it.
+///
+/// The log may go on meanwhile, begin new files and remove old ones; the copy has the records that
+/// were there when it began. An interrupted copy is not taken for a backup.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  txlog backup /var/lib/txlog /backup/monday
+  txlog verify /backup/monday")]
+pub(crate) struct BackupArguments {
+    /// The log's directory.
+    pub(crate) dir: PathBuf,
+    /// Where the backup is made: an empty directory, or one that does not exist.
+    pub(crate) to: PathBuf,
+    /// How long a server may take to say that its last records are durable.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    pub(crate) wait: u64,
+}
+
+/// Make a log of a backup, in an empty directory.
+///
+/// Each record is checked while it is copied. The log keeps its id and the numbers of its records.
+/// It gets a new epoch, by which readers learn that records which were appended after the backup
+/// are not in it, and that their numbers are used again.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  txlog restore /backup/monday /var/lib/txlog && txlog serve --dir /var/lib/txlog")]
+pub(crate) struct RestoreArguments {
+    /// A backup, or the directory of another log that no server has open.
+    pub(crate) backup: PathBuf,
+    /// The log's directory: empty, or one that does not exist.
+    pub(crate) dir: PathBuf,
+}
+
+/// Remove the oldest records of a log that no server has open.
+///
+/// Whole files are removed, those of which no record is needed, so some records below the number
+/// may be left; it says which is the oldest then. With the number of the next record, all go. There
+/// is no way back: make a backup before, if in doubt.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  txlog trim /var/lib/txlog --before 120000")]
+pub(crate) struct TrimArguments {
+    /// The log's directory.
+    pub(crate) dir: PathBuf,
+    /// The number of the oldest record to keep.
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) before: u64,
+}
+
+/// Give up what is lost at the end of a log, so that it can be served again.
+///
+/// For a log that `serve` or `verify` refuses, since durable records at its end are damaged or
+/// missing, or the file MARK is. If there is a backup with these records, restore that instead.
+/// The damaged end is cut off at the first record that is not whole, and kept in a file beside the
+/// log's, whose name is printed; so is the mark put back. It says which records are lost. Their
+/// numbers are used again, and the log gets a new epoch, by which readers learn of this.
+///
+/// It changes nothing if nothing is lost, and mends no damage before the last file: there, `trim`
+/// gives up the records before it.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  txlog verify /var/lib/txlog || txlog repair /var/lib/txlog")]
+pub(crate) struct RepairArguments {
+    /// The log's directory; no server has it open.
+    pub(crate) dir: PathBuf,
+}
+
+pub(crate) async fn backup(arguments: BackupArguments) -> Outcome {
+    let (from, to) = (&arguments.dir, &arguments.to);
+    let stopped = LocalDisk::borrow_stopped(from).await;
+    let stopped = stopped.map_err(cannot_use(from))?;
+    let live = stopped
+        .is_none()
+        .then(|| Duration::from_secs(arguments.wait));
+    let disk = stopped.unwrap_or_else(|| LocalDisk::borrow(from));
+    let target = LocalDisk::hold(to).await.map_err(cannot_use(to))?;
+    let copied = back_up(&disk, &target, live).await;
+    let copied = copied.map_err(|error| of_copy(from, to, &error))?;
+    println!("{} has {}", to.display(), said(&copied));
+    if copied.left_out > 0 {
+        eprintln!(
+            "txlog: {} records at the end were left out, as the server did not say within {} s \
+             that they are durable",
+            copied.left_out, arguments.wait
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) async fn restore(arguments: RestoreArguments) -> Outcome {
+    let (from, to) = (&arguments.backup, &arguments.dir);
+    let disk = LocalDisk::borrow_stopped(from).await;
+    let disk = disk.map_err(cannot_use(from))?.ok_or_else(|| {
+        let shown = from.display();
+        format!("a server has {shown}: make a backup of it with `txlog backup`, and restore that")
+    })?;
+    let target = LocalDisk::hold(to).await.map_err(cannot_use(to))?;
+    let copied = bring_back(&disk, &target).await;
+    let copied = copied.map_err(|error| of_copy(from, to, &error))?;
+    println!("{} has {}", to.display(), said(&copied));
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) async fn trim(arguments: TrimArguments) -> Outcome {
+    let directory = &arguments.dir;
+    let disk = LocalDisk::hold_existing(directory).await;
+    let disk = disk.map_err(cannot_use(directory))?;
+    let trimmed = trim_log(disk, arguments.before).await;
+    let (first, next) = trimmed.map_err(|error| of_directory(directory, &error))?;
+    println!("it has {} now", super::numbers(first, next));
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn trim_log(disk: LocalDisk, before: u64) -> Result<(u64, u64), LogError> {
+    // Else a new log would be made in an empty directory.
+    if disk
+        .list()
+        .await
+        .is_ok_and(|names| !names.iter().any(|name| name.ends_with(".seg")))
+    {
+        return Err(LogError::NoLog);
+    }
+    let (log, _) = Log::open(disk, LogConfig::default()).await?;
+    let trimmed = log.trim(before).await;
+    log.close().await?;
+    Ok((trimmed?, log.next()))
+}
+
+pub(crate) async fn repair(arguments: RepairArguments) -> Outcome {
+    let directory = &arguments.dir;
+    let disk = LocalDisk::hold_existing(directory).await;
+    let disk = disk.map_err(cannot_use(directory))?;
+    let repaired = mend(&disk).await;
+    let Some(repair) = repaired.map_err(|error| of_directory(directory, &error))? else {
+        println!("nothing is lost at its end, and nothing was changed");
+        return Ok(ExitCode::SUCCESS);
+    };
+    let Repair {
+        next,
+        lost_end,
+        kept,
+        epoch,
+    } = repair;
+    match lost_end - next {
+        0 => println!("no record is known to be lost; the next is {next}"),
+        1 => println!("record {next} is lost; its number is used again"),
+        _ => println!(
+            "records {next} to {} are lost; their numbers are used again",
+            lost_end - 1
+        ),
+    }
+    for name in kept {
+        println!("what was cut off is in {name}");
+    }
+    println!("the log has the epoch {epoch} now");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn said(copied: &Copied) -> String {
+    let files = match copied.segments {
+        1 => "1 file".to_owned(),
+        count => format!("{count} files"),
+    };
+    format!(
+        "{}, all whole, in {files}",
+        super::numbers(copied.first, copied.next)
+    )
+}
+
+fn cannot_use(directory: &Path) -> impl Fn(io::Error) -> String + use<> {
+    let shown = directory.display().to_string();
+    move |error| format!("cannot use {shown}: {}", advice::of_files(&error))
+}
+
+/// An error of a copy: of the source, or of the target.
+fn of_copy(from: &Path, to: &Path, error: &LogError) -> String {
+    match error {
+        LogError::NotEmpty { .. } => format!("cannot copy to {}: {error}", to.display()),
+        LogError::Io { what, name, source } => {
+            let (from, to) = (from.display(), to.display());
+            let why = advice::of_files(source);
+            format!("cannot copy the log in {from} to {to}: cannot {what} {name}: {why}")
+        }
+        error => of_directory(from, error),
+    }
+}

@@ -1,0 +1,229 @@
+//! Copies of a log: a backup, and a log that is restored from one.
+//!
+//! The copy has its mark before its first segment, and the mark says that the copy is unfinished
+//! until all of it is durable. So a copy that was interrupted is not taken for a whole one.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use evenkeel::fs::{CommitFile, write_all_at};
+use evenkeel::time::{Instant, sleep};
+
+use super::list::{Listed, list, lost_tail};
+use super::local::LOCK_NAME;
+use super::mark::{Kind, MARK_NAME, Mark, MarkFile};
+use super::record::{HEAD_BYTES, Head};
+use super::recover::{FIRST_EPOCH, look_at, next_epoch};
+use super::scan::{At, Walked, Window};
+use super::segment::{Segment, name_of};
+use super::{Disk, DiskFile, LogError};
+
+/// How much is written at a time.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// How often the mark of a live log is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// What a copy holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copied {
+    /// The number of the oldest record.
+    pub first: u64,
+    /// The number of the next record.
+    pub next: u64,
+    /// How many segments it has.
+    pub segments: usize,
+    /// How many records at the log's end were left out, since they were not known to be durable.
+    pub left_out: u64,
+}
+
+/// Copies the durable records of a log into an empty directory, which [`verify`](super::verify)
+/// accepts and which no server opens. Every record is checked.
+///
+/// A server may have the log open: `live` says for how long to wait at most until its mark covers
+/// the records that are there at the beginning. Then all records that were acknowledged before are
+/// in the backup; else those of the last moments may be left out. `None` for a log that no server
+/// has open: all whole records are copied.
+///
+/// # Errors
+///
+/// [`LogError::NotEmpty`] for the target; [`LogError::NoLog`], and as `verify` for the log;
+/// [`LogError::Io`].
+///
+/// # Cancel safety
+///
+/// If the future is dropped, the target holds a copy that did not end.
+pub async fn backup<A: Disk, B: Disk>(
+    from: &A,
+    to: &B,
+    live: Option<Duration>,
+) -> Result<Copied, LogError> {
+    copy(from, to, live, Kind::Backup).await
+}
+
+/// Makes a log of a backup in an empty directory, with a new epoch. Every record is checked. Other
+/// logs that no server has open can be copied as well.
+///
+/// # Errors
+///
+/// As [`backup`].
+///
+/// # Cancel safety
+///
+/// As [`backup`].
+pub async fn restore<A: Disk, B: Disk>(from: &A, to: &B) -> Result<Copied, LogError> {
+    copy(from, to, None, Kind::Log).await
+}
+
+async fn copy<A: Disk, B: Disk>(
+    from: &A,
+    to: &B,
+    live: Option<Duration>,
+    kind: Kind,
+) -> Result<Copied, LogError> {
+    let failed = LogError::io("list", &to.name());
+    let names = to.list().await.map_err(failed)?;
+    if let Some(name) = names.into_iter().find(|name| !is_of_empty(name)) {
+        return Err(LogError::NotEmpty { name });
+    }
+    // The files stay readable, also if the log removes them now.
+    let mut listed = list(from).await?;
+    let mark = listed.take_mark()?;
+    let known = mark.as_ref().map(MarkFile::last);
+    if let Some(Kind::Unfinished) = known.map(|mark| mark.kind) {
+        let kind = Kind::Unfinished;
+        return Err(LogError::Copy { kind });
+    }
+    let Some(last) = listed.segments.last() else {
+        lost_tail(mark.as_ref(), 1, None)?;
+        return Err(LogError::NoLog);
+    };
+    let walked = look_at(last, listed.log_id, listed.unfinished.is_some()).await?;
+    lost_tail(mark.as_ref(), walked.next, walked.damage)?;
+    let next = match live {
+        None => walked.next,
+        Some(wait_max) => durable(from, &walked, known, wait_max).await?,
+    };
+    let epoch = known.map_or(FIRST_EPOCH, |mark| mark.epoch);
+    let unfinished = Mark {
+        log_id: listed.log_id,
+        epoch: match kind {
+            Kind::Log => next_epoch(epoch),
+            _ => epoch,
+        },
+        segment: listed.segments[0].first,
+        next: listed.segments[0].first,
+        bytes: HEAD_BYTES as u64,
+        kind: Kind::Unfinished,
+    };
+    let failed = LogError::io("write", MARK_NAME);
+    let mut mark = MarkFile::create(to, unfinished).await.map_err(&failed)?;
+    let (segment, bytes, segments) = copy_segments(&listed, next, to).await?;
+    let whole = Mark {
+        segment,
+        next,
+        bytes,
+        kind,
+        ..unfinished
+    };
+    mark.write(whole).await.map_err(failed)?;
+    Ok(Copied {
+        first: listed.segments[0].first,
+        next,
+        segments,
+        left_out: walked.next - next,
+    })
+}
+
+/// Whether a directory with a file of this name still counts as empty: it was locked.
+fn is_of_empty(name: &str) -> bool {
+    [LOCK_NAME, "lost+found"].contains(&name)
+}
+
+/// The number up to which the records of a live log are known to be durable, as soon as that is all
+/// that were found, or when the time is up.
+async fn durable<D: Disk>(
+    disk: &D,
+    walked: &Walked,
+    known: Option<Mark>,
+    wait_max: Duration,
+) -> Result<u64, LogError> {
+    let began = Instant::now();
+    let mut durable = known.map_or(0, |mark| mark.next).max(walked.batch_first);
+    while durable < walked.next && began.elapsed() < wait_max {
+        sleep(LOOK_EVERY).await;
+        let read = MarkFile::read(disk).await;
+        // It may just be written: then the next look finds it.
+        if let Some(Ok(mark)) = read.map_err(LogError::io("read", MARK_NAME))? {
+            durable = durable.max(mark.last().next);
+        }
+    }
+    Ok(durable.min(walked.next))
+}
+
+/// Copies the records before `next`. Returns the last segment's first record, its length, and the
+/// number of segments.
+async fn copy_segments<F: DiskFile, B: Disk>(
+    listed: &Listed<F>,
+    next: u64,
+    to: &B,
+) -> Result<(u64, u64, usize), LogError> {
+    let (mut last, mut bytes, mut count) = (0, 0, 0);
+    for (at, segment) in listed.segments.iter().enumerate() {
+        if at > 0 && segment.first >= next {
+            break;
+        }
+        let following = listed.segments.get(at + 1).map(|segment| segment.first);
+        let end = following.map_or(next, |following| following.min(next));
+        bytes = copy_segment(segment, listed.log_id, end, to).await?;
+        (last, count) = (segment.first, count + 1);
+    }
+    let failed = LogError::io("sync the names in", &to.name());
+    to.sync_names().await.map_err(failed)?;
+    Ok((last, bytes, count))
+}
+
+/// Copies a segment's records up to `end`. Returns how long the copy is.
+async fn copy_segment<F: DiskFile, B: Disk>(
+    segment: &Segment<F>,
+    log_id: u32,
+    end: u64,
+    to: &B,
+) -> Result<u64, LogError> {
+    let failed = LogError::io("write", &segment.name);
+    let head = Head {
+        log_id,
+        first: segment.first,
+        created_ms: segment.created_ms,
+        marked: true,
+    };
+    let file = to.create(&name_of(segment.first)).await.map_err(&failed)?;
+    let mut buffer = BytesMut::from(&head.encode()[..]);
+    let mut window = Window::new(&segment.file, HEAD_BYTES as u64);
+    let (mut offset, mut written) = (HEAD_BYTES as u64, 0);
+    for sequence in segment.first..end {
+        let at = window.look(offset, sequence, log_id).await;
+        let found = match at.map_err(LogError::io("read", &segment.name))? {
+            At::Record(found) => found,
+            At::End => return Err(segment.corrupt(offset, sequence, None)),
+            At::Damage(damage) => return Err(segment.corrupt(offset, sequence, Some(damage))),
+        };
+        found.header.encode(&found.payload, &mut buffer);
+        offset = found.end();
+        if buffer.len() >= CHUNK_BYTES {
+            written = put(&file, &mut buffer, written).await.map_err(&failed)?;
+        }
+        evenkeel::task::checkpoint().await;
+    }
+    written = put(&file, &mut buffer, written).await.map_err(&failed)?;
+    file.sync_data().await.map_err(failed)?;
+    Ok(written)
+}
+
+/// Writes the buffer and empties it. Returns where the file ends.
+async fn put<F: CommitFile>(file: &F, buffer: &mut BytesMut, at: u64) -> std::io::Result<u64> {
+    let bytes: Bytes = buffer.split().freeze();
+    let end = at + bytes.len() as u64;
+    write_all_at(file, bytes, at).await?;
+    Ok(end)
+}

@@ -1,0 +1,242 @@
+//! What a log does from time to time, beside appends: it removes records that need not be kept,
+//! writes its mark, and sees whether its directory is still there.
+//!
+//! Locks are taken in this order: the active segment, the names of removed segments, the mark.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, PoisonError};
+
+use tokio::sync::{MutexGuard, OwnedMutexGuard};
+
+use super::mark::{Kind, MARK_NAME, Mark};
+use super::retain::{Kept, segments_before};
+use super::segment::Segment;
+use super::write::Active;
+use super::{Disk, End, Log, LogError, Shared, now_ms};
+
+impl<D: Disk> Log<D> {
+    /// To be called from time to time, such as each second:
+    ///
+    /// - if the directory or its newest file was removed or replaced, the log takes no more
+    ///   records. (It sees this here and when a new segment begins. Until then it acknowledges
+    ///   records that nobody will find.);
+    /// - a segment with a record that is too old is followed by a new one, unless an append is
+    ///   under way, which does the same;
+    /// - segments that need not be kept are removed;
+    /// - the [mark](super::mark) is written, if records were appended.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Displaced`], for good; [`LogError::Io`], after which the next call tries again,
+    /// except that a new segment which could not be made fails the log.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: the next call does the rest. A new segment that was begun is completed.
+    pub async fn maintain(&self) -> Result<(), LogError> {
+        let shared = &self.shared;
+        shared.stay_in_place().await?;
+        if let Ok(active) = Arc::clone(&shared.active).try_lock_owned()
+            && active.is_sound
+            && shared.is_full(&active, now_ms())
+        {
+            rotate_alone(shared, active).await?;
+        }
+        shared.retain().await?;
+        let failed = LogError::io("write", MARK_NAME);
+        shared.write_mark().await.map_err(failed)
+    }
+
+    /// Removes the segments that need not be kept. The log does this itself when a segment is
+    /// full, and in [`maintain`](Self::maintain). Returns how many it has removed.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Io`]. The next call tries failed removals again.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: the next call removes the rest.
+    pub async fn retain(&self) -> Result<usize, LogError> {
+        self.shared.retain().await
+    }
+
+    /// Removes the segments all of whose records have numbers below `before`, and returns the
+    /// number of the oldest record that is left. Since segments are removed whole, some records
+    /// below `before` may be left; none are if `before` is the next number.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::OutOfRange`] if `before` is beyond the next record; [`LogError::Closed`] if the
+    /// last segment had to be followed by a new one, and the log has failed or was closed;
+    /// [`LogError::Io`]: the removal is tried again by the next [`retain`](Self::retain).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe, as [`maintain`](Self::maintain).
+    pub async fn trim(&self, before: u64) -> Result<u64, LogError> {
+        let shared = &self.shared;
+        let (first, next) = (self.first(), self.next());
+        if before > next {
+            let sequence = before;
+            return Err(LogError::OutOfRange {
+                sequence,
+                first,
+                next,
+            });
+        }
+        {
+            let active = Arc::clone(&shared.active).lock_owned().await;
+            if active.has_records() && before >= active.next {
+                if let Some(halt) = shared.halted() {
+                    return Err(halt);
+                }
+                if !active.is_sound {
+                    return Err(LogError::Closed);
+                }
+                rotate_alone(shared, active).await?;
+            }
+        }
+        let doomed = shared.doomed.lock().await;
+        shared
+            .remove(doomed, |segments, _| segments_before(segments, before))
+            .await?;
+        Ok(self.first())
+    }
+}
+
+impl<D: Disk> Shared<D> {
+    pub(super) fn halted(&self) -> Option<LogError> {
+        self.halt.get().cloned()
+    }
+
+    /// Takes no more records from now on, if the log is not where it was opened.
+    pub(super) async fn stay_in_place(&self) -> Result<(), LogError> {
+        self.halted().map_or(Ok(()), Err)?;
+        let Some(newest) = self.newest() else {
+            return Ok(());
+        };
+        let failed = LogError::io("look for", &newest.name);
+        let displaced = self.disk.displaced(&newest.name, &newest.file).await;
+        let Some(what) = displaced.map_err(failed)? else {
+            return Ok(());
+        };
+        if !(self.newest()).is_some_and(|later| Arc::ptr_eq(&later, &newest)) {
+            // The log may have removed it itself. The next call looks at the newer one.
+            return Ok(());
+        }
+        // The first reason stays.
+        let _ = self.halt.set(LogError::Displaced { what });
+        self.halted().map_or(Ok(()), Err)
+    }
+
+    fn newest(&self) -> Option<Arc<Segment<D::File>>> {
+        self.segments().last().map(Arc::clone)
+    }
+
+    /// How far the records are durable.
+    pub(super) fn set_end(&self, end: End) {
+        *self.end.lock().unwrap_or_else(PoisonError::into_inner) = end;
+    }
+
+    /// Writes the mark, if records have become durable since the last one.
+    pub(super) async fn write_mark(&self) -> io::Result<()> {
+        let mut mark = self.mark.lock().await;
+        let end = *self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        mark.write(Mark {
+            log_id: self.log_id,
+            epoch: self.epoch,
+            segment: end.segment,
+            next: end.next,
+            bytes: end.bytes,
+            kind: Kind::Log,
+        })
+        .await
+    }
+
+    async fn retain(&self) -> Result<usize, LogError> {
+        self.remove_expired(self.doomed.lock().await).await
+    }
+
+    /// Does nothing if another call is doing this already.
+    pub(super) async fn retain_unless_under_way(&self) -> Result<usize, LogError> {
+        match self.doomed.try_lock() {
+            Ok(doomed) => self.remove_expired(doomed).await,
+            Err(_) => Ok(0),
+        }
+    }
+
+    async fn remove_expired(
+        &self,
+        doomed: MutexGuard<'_, VecDeque<String>>,
+    ) -> Result<usize, LogError> {
+        let retention = &self.config.retention;
+        let expired = |segments: &[Kept], next| retention.expired(segments, next, now_ms());
+        self.remove(doomed, expired).await
+    }
+
+    /// Removes as many of the oldest files as `count` says, one by one, each durably before the
+    /// next: if a removal fails or is interrupted, the remaining files have no gap.
+    async fn remove(
+        &self,
+        mut doomed: MutexGuard<'_, VecDeque<String>>,
+        count: impl FnOnce(&[Kept], u64) -> usize,
+    ) -> Result<usize, LogError> {
+        {
+            let mut segments = self.segments();
+            let kept: Vec<Kept> = (0..segments.len())
+                .map(|at| kept(&segments[at..]))
+                .collect();
+            let count = count(&kept, *self.next.borrow());
+            doomed.extend(segments.drain(..count).map(|segment| segment.name.clone()));
+        }
+        let mut removed = 0;
+        while let Some(name) = doomed.front() {
+            match self.disk.remove(name).await {
+                // An interrupted call may have removed it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                result => result.map_err(LogError::io("remove", name))?,
+            }
+            let failed = LogError::io("sync the names in", &self.disk.name());
+            self.disk.sync_names().await.map_err(failed)?;
+            doomed.pop_front();
+            removed += 1;
+        }
+        Ok(removed)
+    }
+}
+
+/// Begins a new segment between two batches, in a task of its own: half a segment must not be left
+/// if the caller is dropped. If it fails, the log has failed, since there may be half a segment.
+async fn rotate_alone<D: Disk>(
+    shared: &Arc<Shared<D>>,
+    mut active: OwnedMutexGuard<Active<D::File>>,
+) -> Result<(), LogError> {
+    let shared = Arc::clone(shared);
+    let rotated = evenkeel::spawn(async move {
+        active.is_sound = false;
+        if let Err(error) = shared.rotate(&mut active).await {
+            let failed = LogError::io("begin a new segment in", &shared.disk.name());
+            let _ = shared.halt.set(failed(error));
+            return Err(shared.halted().unwrap_or(LogError::Closed));
+        }
+        active.is_sound = true;
+        Ok(())
+    });
+    // Else the runtime has ended, and the log with it.
+    rotated.await.unwrap_or(Err(LogError::Closed))
+}
+
+/// The facts about the first of these segments.
+fn kept<F>(segments: &[Arc<Segment<F>>]) -> Kept {
+    let (segment, following) = (&segments[0], segments.get(1));
+    // Where it is not known when the newest record was accepted: before the next segment began.
+    let newest_ms = segment.newest_ms();
+    let newest_ms = newest_ms.or_else(|| following.map(|following| following.created_ms));
+    Kept {
+        first: segment.first,
+        newest_ms: newest_ms.unwrap_or(u64::MAX),
+        bytes: segment.bytes(),
+    }
+}

@@ -1,0 +1,67 @@
+//! Checking a log without changing it.
+
+use super::list::{Unfinished, list, lost_tail};
+use super::mark::{Kind, MarkFile};
+use super::recover::{Recovery, Torn, look_at, torn_at};
+use super::{Disk, LogError};
+
+/// Checks every record of a log or of a backup, and changes nothing. Calls `visit` with the name,
+/// the first record and the number of records of each segment.
+///
+/// A server may have the log open: then what it writes meanwhile may be found or not, and may look
+/// like a torn end.
+///
+/// # Errors
+///
+/// As [`Log::open`](super::Log::open), for all segments; [`LogError::Gap`]. [`LogError::Copy`] only
+/// for a copy that did not end.
+pub async fn verify<D: Disk>(
+    disk: &D,
+    mut visit: impl FnMut(&str, u64, u64),
+) -> Result<Recovery, LogError> {
+    let mut listed = list(disk).await?;
+    let mark = listed.take_mark()?;
+    if let Some(Kind::Unfinished) = mark.as_ref().map(|mark| mark.last().kind) {
+        let kind = Kind::Unfinished;
+        return Err(LogError::Copy { kind });
+    }
+    let mut report = Recovery {
+        first: listed.segments.first().map_or(1, |segment| segment.first),
+        next: 1,
+        durable: 1,
+        segments: listed.segments.len(),
+        torn: listed.unfinished.map(Unfinished::torn),
+    };
+    let mut damage = None;
+    for (at, segment) in listed.segments.iter().enumerate() {
+        if at > 0 && segment.first != report.next {
+            return Err(LogError::Gap {
+                segment: segment.name.clone(),
+                expected: report.next,
+                found: segment.first,
+            });
+        }
+        let sealed = at + 1 < listed.segments.len() || report.torn.is_some();
+        let walked = look_at(segment, listed.log_id, sealed).await?;
+        visit(&segment.name, segment.first, walked.next - segment.first);
+        report.next = walked.next;
+        report.durable = walked.batch_first;
+        report.torn = report.torn.or_else(|| torn_at(segment, &walked));
+        damage = walked.damage;
+    }
+    lost_tail(mark.as_ref(), report.next, damage)?;
+    let marked = mark.as_ref().map_or(1, |mark| MarkFile::last(mark).next);
+    report.durable = report.durable.max(marked);
+    Ok(report)
+}
+
+impl Unfinished {
+    pub(super) fn torn(self) -> Torn {
+        Torn {
+            segment: self.name,
+            offset: 0,
+            bytes: self.bytes,
+            damage: self.damage,
+        }
+    }
+}

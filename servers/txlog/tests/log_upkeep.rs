@@ -1,0 +1,228 @@
+//! The commands that look after a log's directory, as users meet them.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use support::program::{Server, run_command};
+
+const COMMANDS: [&str; 4] = ["backup", "restore", "trim", "repair"];
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Runs a command that succeeds, and returns its output.
+fn done(arguments: &[&str]) -> String {
+    let (done, said, errors) = run_command(arguments);
+    assert!(done, "{arguments:?}: {errors}");
+    said
+}
+
+/// Runs a command that fails with one line, and returns that.
+fn fails(arguments: &[&str]) -> String {
+    let (done, said, errors) = run_command(arguments);
+    assert!(!done, "{arguments:?}: {said}");
+    let line = errors.lines().last().unwrap_or_default().to_owned();
+    assert!(line.starts_with("error: "), "{errors}");
+    line
+}
+
+fn append(server: &Server, records: &[&str]) {
+    let address = server.address.to_string();
+    let mut arguments = vec!["append", "--server", &address];
+    arguments.extend(records);
+    done(&arguments);
+}
+
+fn read(server: &Server) -> String {
+    done(&["read", "--server", &server.address.to_string()])
+}
+
+fn stop(mut server: Server) {
+    server.signal("TERM");
+    assert!(server.ended().success());
+}
+
+/// Small segments.
+const OPTIONS: [&str; 2] = ["--segment-bytes", "100"];
+
+#[test]
+fn help_teaches_every_command() {
+    let said = done(&["--help"]);
+    for command in COMMANDS {
+        assert!(said.contains(command), "{said}");
+        let said = done(&[command, "--help"]);
+        assert!(
+            said.contains("Usage: txlog") && said.contains("Examples:"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_backup_of_a_live_server_is_restored() {
+    let directory = tempfile::tempdir().unwrap();
+    let [log, saved, again] = ["log", "saved", "again"].map(|name| directory.path().join(name));
+    let server = Server::start(&log, &OPTIONS);
+    append(&server, &["one", "two", "three"]);
+    // All that was acknowledged before is in it.
+    let said = done(&["backup", text(&log), text(&saved), "--wait", "60"]);
+    assert!(
+        said.ends_with("has records 1 to 3, all whole, in 1 file\n"),
+        "{said}"
+    );
+    append(&server, &["later"]);
+    let said = done(&["verify", text(&log)]);
+    assert!(said.contains("a server has this log"), "{said}");
+    let said = done(&["verify", text(&saved)]);
+    assert!(said.ends_with("whole in all: records 1 to 3\n"), "{said}");
+    let said = fails(&["serve", "--dir", text(&saved), "--listen", "127.0.0.1:0"]);
+    assert!(
+        said.contains("is a backup") && said.contains("txlog restore"),
+        "{said}"
+    );
+    let said = fails(&["restore", text(&log), text(&again)]);
+    assert!(said.contains("make a backup of it"), "{said}");
+    assert!(!again.exists());
+    stop(server);
+    let said = done(&["restore", text(&saved), text(&again)]);
+    assert!(said.contains("has records 1 to 3"), "{said}");
+    let server = Server::start(&again, &OPTIONS);
+    append(&server, &["other"]);
+    assert_eq!(read(&server), "1\tone\n2\ttwo\n3\tthree\n4\tother\n");
+}
+
+#[test]
+fn a_stopped_log_is_trimmed() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let server = Server::start(&log, &["--segment-bytes", "1"]);
+    append(&server, &["one", "two", "three", "four"]);
+    let said = fails(&["trim", text(&log), "--before", "3"]);
+    assert!(said.contains("another server has this directory"), "{said}");
+    stop(server);
+    let said = done(&["trim", text(&log), "--before", "3"]);
+    // One batch may have had several of them, and stays whole.
+    assert!(
+        said.starts_with("it has record") && said.ends_with("to 4 now\n"),
+        "{said}"
+    );
+    let said = fails(&["trim", text(&log), "--before", "9"]);
+    assert!(said.contains("record 9 is beyond the log's end"), "{said}");
+    let said = done(&["trim", text(&log), "--before", "5"]);
+    assert_eq!(said, "it has no records; the next is 5 now\n");
+    let server = Server::start(&log, &OPTIONS);
+    append(&server, &["five"]);
+    assert_eq!(read(&server), "5\tfive\n");
+}
+
+#[test]
+fn a_log_that_lost_its_end_is_refused_until_it_is_repaired() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let server = Server::start(&log, &[]);
+    append(&server, &["one", "two", "three"]);
+    stop(server);
+    assert!(done(&["repair", text(&log)]).contains("nothing was changed"));
+    let segment = log.join("00000000000000000001.seg");
+    let bytes = fs::read(&segment).unwrap();
+    // The head and the first record.
+    fs::write(&segment, &bytes[..40 + 40 + 3]).unwrap();
+    let said = fails(&["serve", "--dir", text(&log), "--listen", "127.0.0.1:0"]);
+    assert!(said.contains("records 2 to 3 are missing"), "{said}");
+    assert!(said.contains("txlog repair"), "{said}");
+    assert!(fails(&["verify", text(&log)]).contains("records 2 to 3 are missing"));
+    let said = done(&["repair", text(&log)]);
+    assert!(
+        said.starts_with("records 2 to 3 are lost; their numbers are used again\n"),
+        "{said}"
+    );
+    assert!(said.contains("the log has the epoch "), "{said}");
+    let server = Server::start(&log, &[]);
+    append(&server, &["another"]);
+    assert_eq!(read(&server), "1\tone\n2\tanother\n");
+    stop(server);
+    // Damage: what is cut off is kept.
+    let mut bytes = fs::read(&segment).unwrap();
+    bytes[40 + 40] ^= 1;
+    fs::write(&segment, &bytes).unwrap();
+    assert!(fails(&["verify", text(&log)]).contains("txlog repair"));
+    let said = done(&["repair", text(&log)]);
+    let kept = "00000000000000000001.seg.40-1.cut";
+    assert!(
+        said.contains(&format!("what was cut off is in {kept}\n")),
+        "{said}"
+    );
+    assert_eq!(fs::read(log.join(kept)).unwrap(), &bytes[40..]);
+    assert!(done(&["verify", text(&log)]).contains("no records; the next is 1"));
+}
+
+#[test]
+fn what_cannot_be_done_says_why() {
+    let directory = tempfile::tempdir().unwrap();
+    let [log, empty, file] = ["log", "empty", "file"].map(|name| directory.path().join(name));
+    fs::create_dir(&empty).unwrap();
+    fs::write(&file, "x").unwrap();
+    let server = Server::start(&log, &[]);
+    append(&server, &["one"]);
+    let missing = directory.path().join("missing");
+    let new = directory.path().join("new");
+    let mistakes: [(&[&str], &str); 8] = [
+        (
+            &["backup", text(&missing), text(&new)],
+            "see whether the path is right",
+        ),
+        (&["backup", text(&empty), text(&new)], "it holds no log"),
+        (
+            &["backup", text(&file), text(&new)],
+            "a file is where a directory",
+        ),
+        (
+            &["backup", text(&log), text(&file)],
+            "a file is where a directory",
+        ),
+        (&["restore", text(&empty), text(&new)], "it holds no log"),
+        (
+            &["trim", text(&missing), "--before", "1"],
+            "see whether the path is right",
+        ),
+        (&["trim", text(&empty), "--before", "1"], "it holds no log"),
+        (&["repair", text(&empty)], "it holds no log"),
+    ];
+    for (arguments, says) in mistakes {
+        let said = fails(arguments);
+        assert!(said.contains(says), "{arguments:?}: {said}");
+    }
+    assert!(!missing.exists());
+    done(&["backup", text(&log), text(&new.join("below"))]);
+    let said = fails(&["backup", text(&log), text(&new.join("below"))]);
+    assert!(said.contains("give an empty directory"), "{said}");
+}
+
+#[test]
+fn a_server_whose_directory_is_moved_away_refuses_appends_and_says_why() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let mut server = Server::start(&log, &[]);
+    append(&server, &["one"]);
+    fs::rename(&log, directory.path().join("elsewhere")).unwrap();
+    let address = server.address.to_string();
+    let began = std::time::Instant::now();
+    let said = loop {
+        let (done, _, errors) = run_command(&["append", "--server", &address, "lost"]);
+        if !done {
+            break errors;
+        }
+        assert!(began.elapsed() < support::LIMIT, "it still takes records");
+    };
+    assert!(
+        said.contains("was removed or replaced while the log was open"),
+        "{said}"
+    );
+    assert!(
+        server.end().contains("was removed or replaced"),
+        "the server says it, too"
+    );
+}
