@@ -16,11 +16,12 @@ use evenkeel::net::{TcpStream, ToSocketAddrs};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
+use crate::cursor::{Cursor, Identity};
 use crate::error::ClientError;
 use crate::follow::{Follower, ReadFrom};
 use crate::frame::{
     APPEND_OVERHEAD, Code, RECORD_OVERHEAD, RECORDS_OVERHEAD, Record, Request, Response,
-    TEXT_BYTES_MAX, VERSION,
+    TEXT_BYTES_MAX, VERSION, VERSION_MIN,
 };
 use crate::wire::FrameReader;
 
@@ -53,6 +54,24 @@ pub struct ServerInfo {
     pub first: u64,
     /// The number of the next record, when the client connected.
     pub next: u64,
+    /// The log, when the client connected; unknown if the server speaks version 1.
+    pub identity: Option<Identity>,
+}
+
+/// Whether a server would acknowledge an append in time; from [`Client::health`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Health {
+    /// Whether it would, as far as the server can know.
+    pub writable: bool,
+    /// How long the oldest pending append has waited.
+    pub pending: Option<Duration>,
+    /// How long the last append took that has ended.
+    pub took: Option<Duration>,
+    /// How long ago that was.
+    pub ago: Option<Duration>,
+    /// What is known, and what to do about it.
+    pub text: String,
 }
 
 /// A connection to a server. Clones share it; it is closed when the last one is dropped.
@@ -161,12 +180,23 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`ClientError`]; [`Code::Trimmed`] if the records are no longer kept.
+    /// [`ClientError`]; [`Code::Trimmed`] if the records are no longer kept,
+    /// [`OutOfRange`](ClientError::OutOfRange) if `from` is beyond the next record.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe.
     pub async fn read(&self, from: u64, wait: Duration) -> Result<(Vec<Record>, u64), ClientError> {
+        self.read_of(None, from, wait).await
+    }
+
+    /// Reads from this log and no other, if one is given.
+    pub(crate) async fn read_of(
+        &self,
+        of: Option<Identity>,
+        from: u64,
+        wait: Duration,
+    ) -> Result<(Vec<Record>, u64), ClientError> {
         let mut asked = Asked::new(&self.inner);
         let wait_ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX);
         let request = |id| Request::Read {
@@ -175,6 +205,7 @@ impl Client {
             records_max: READ_RECORDS_MAX,
             bytes_max: READ_BYTES_MAX,
             wait_ms,
+            of,
         };
         let answer = asked.send(None, request).await?;
         match asked.answer(answer).await? {
@@ -186,6 +217,66 @@ impl Client {
     /// Reads records in order from there on, and waits for new ones.
     pub fn follow(&self, from: ReadFrom) -> Follower {
         Follower::new(self.clone(), from)
+    }
+
+    /// Reads records in order from a [cursor](Follower::cursor) on, and waits for new ones.
+    ///
+    /// If the server has another log, or an epoch in which the cursor means nothing, the follower's
+    /// first read fails with [`OtherLog`](ClientError::OtherLog).
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::OldServer`]: the server could not tell.
+    pub fn resume(&self, cursor: Cursor) -> Result<Follower, ClientError> {
+        self.needs_version(2, "cursors")?;
+        Ok(Follower::resume(self.clone(), cursor))
+    }
+
+    /// Whether the server would acknowledge an append within this time. No record is written.
+    ///
+    /// The server goes by whether its log has failed, by how long the oldest pending append has
+    /// waited, and by how long the last one took, if that is less than 10 seconds ago. If an append
+    /// is pending, it answers when that has ended or waited too long. If nobody appends, a disk
+    /// that hangs is not noticed.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn health(&self, within: Duration) -> Result<Health, ClientError> {
+        self.needs_version(2, "health")?;
+        let within_ms = u32::try_from(within.as_millis()).unwrap_or(u32::MAX);
+        let mut asked = Asked::new(&self.inner);
+        let request = |id| Request::Health { id, within_ms };
+        let answer = asked.send(None, request).await?;
+        match asked.answer(answer).await? {
+            Response::Health {
+                writable,
+                pending_ms,
+                took_ms,
+                ago_ms,
+                text,
+                ..
+            } => Ok(Health {
+                writable,
+                pending: of_ms(pending_ms),
+                took: of_ms(took_ms),
+                ago: of_ms(ago_ms),
+                text,
+            }),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn needs_version(&self, least: u16, what: &'static str) -> Result<(), ClientError> {
+        let version = self.inner.info.version;
+        if version < least {
+            return Err(ClientError::OldServer { version, what });
+        }
+        Ok(())
     }
 
     /// How long the server takes to answer.
@@ -245,6 +336,12 @@ impl Asked {
                 code,
                 text: text.into(),
             }),
+            Ok(Ok(Response::RefusedAt {
+                code,
+                numbers,
+                text,
+                ..
+            })) => Err(refused_at(code, numbers, text.into())),
             Ok(answer) => answer,
             Err(_) => Err(self.inner.answers.end()),
         }
@@ -335,6 +432,29 @@ impl Answers {
     }
 }
 
+fn refused_at(code: Code, [first, second]: [u64; 2], text: Arc<str>) -> ClientError {
+    match code {
+        Code::OutOfRange => ClientError::OutOfRange {
+            first,
+            next: second,
+            text,
+        },
+        Code::OtherLog | Code::NewEpoch => ClientError::OtherLog {
+            code,
+            found: Identity {
+                log: first,
+                epoch: second,
+            },
+            text,
+        },
+        code => ClientError::Refused { code, text },
+    }
+}
+
+fn of_ms(ms: u32) -> Option<Duration> {
+    (ms != u32::MAX).then_some(Duration::from_millis(ms.into()))
+}
+
 fn disconnected(reason: impl Into<Arc<str>>) -> ClientError {
     ClientError::Disconnected {
         reason: reason.into(),
@@ -354,7 +474,7 @@ async fn hello(address: impl ToSocketAddrs, name: &str) -> Result<Client, Client
     stream.set_nodelay(true).map_err(cannot)?;
     let (read, mut write) = stream.into_split();
     let mut buffer = BytesMut::new();
-    let (min, max) = (VERSION, VERSION);
+    let (min, max) = (VERSION_MIN, VERSION);
     Request::Hello { min, max }.encode(&mut buffer);
     write.write_all(&buffer).await.map_err(cannot)?;
     let mut frames = FrameReader::new(read, TEXT_BYTES_MAX + 16);
@@ -396,12 +516,14 @@ async fn welcome<R: AsyncRead + Unpin>(
             appends_max,
             first,
             next,
-        } => Ok(ServerInfo {
+            of,
+        } if (VERSION_MIN..=VERSION).contains(&version) => Ok(ServerInfo {
             version,
             record_bytes_max: record_bytes_max as usize,
             appends_max: appends_max as usize,
             first,
             next,
+            identity: of,
         }),
         Response::Fault { code, text } => Err(fault(code, text)),
         other => Err(strange(format!("it begins with {other:?}"))),
@@ -467,7 +589,9 @@ fn id_of(response: &Response) -> Option<u64> {
         Response::Appended { id, .. }
         | Response::Records { id, .. }
         | Response::Pong { id }
-        | Response::Refused { id, .. } => Some(*id),
+        | Response::Refused { id, .. }
+        | Response::RefusedAt { id, .. }
+        | Response::Health { id, .. } => Some(*id),
         Response::Welcome { .. } | Response::Fault { .. } => None,
     }
 }

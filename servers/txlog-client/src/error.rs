@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use crate::cursor::Identity;
 use crate::frame::Code;
 
 /// Why a request failed. Cheap to clone, since a broken connection fails many requests.
@@ -33,6 +34,38 @@ pub enum ClientError {
         code: Code,
         /// What the server says.
         text: Arc<str>,
+    },
+    /// The server refused a read from beyond the end of its log.
+    #[error("{text}")]
+    OutOfRange {
+        /// The number of the oldest record.
+        first: u64,
+        /// The number of the next record.
+        next: u64,
+        /// What the server says.
+        text: Arc<str>,
+    },
+    /// The server has another log than that of the cursor, or a later epoch of it, in which the
+    /// cursor means nothing.
+    #[error("{text}")]
+    OtherLog {
+        /// [`Code::OtherLog`] or [`Code::NewEpoch`].
+        code: Code,
+        /// The server's log.
+        found: Identity,
+        /// What the server says.
+        text: Arc<str>,
+    },
+    /// The server speaks an older version of the protocol, in which this cannot be asked.
+    #[error(
+        "the server speaks version {version} of the protocol, which has no {what}; start a newer \
+         `txlog serve` there"
+    )]
+    OldServer {
+        /// The server's version.
+        version: u16,
+        /// What was asked for.
+        what: &'static str,
     },
     /// The server closed the connection because of what this client did.
     #[error("the server closed the connection: {text}")]
@@ -79,7 +112,10 @@ impl ClientError {
     /// The server's reason, if it gave one.
     pub fn code(&self) -> Option<Code> {
         match self {
-            ClientError::Refused { code, .. } | ClientError::Fault { code, .. } => Some(*code),
+            ClientError::Refused { code, .. }
+            | ClientError::OtherLog { code, .. }
+            | ClientError::Fault { code, .. } => Some(*code),
+            ClientError::OutOfRange { .. } => Some(Code::OutOfRange),
             _ => None,
         }
     }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::client::Client;
+use crate::cursor::{Cursor, Identity};
 use crate::error::ClientError;
 use crate::frame::Record;
 
@@ -26,6 +27,8 @@ pub enum ReadFrom {
 #[derive(Debug)]
 pub struct Follower {
     client: Client,
+    /// The log that is read; unknown if the server speaks version 1.
+    of: Option<Identity>,
     next: u64,
     records: VecDeque<Record>,
 }
@@ -38,8 +41,18 @@ impl Follower {
             ReadFrom::End => client.info().next,
         };
         Self {
+            of: client.info().identity,
             client,
             next,
+            records: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn resume(client: Client, cursor: Cursor) -> Self {
+        Self {
+            client,
+            of: Some(cursor.identity()),
+            next: cursor.sequence,
             records: VecDeque::new(),
         }
     }
@@ -49,7 +62,9 @@ impl Follower {
     /// # Errors
     ///
     /// [`ClientError`]. If records are no longer kept, the code is
-    /// [`Trimmed`](crate::frame::Code::Trimmed).
+    /// [`Trimmed`](crate::frame::Code::Trimmed). If the log was replaced by another one, or has
+    /// lost records, it is [`OtherLog`](ClientError::OtherLog) or
+    /// [`OutOfRange`](ClientError::OutOfRange).
     ///
     /// # Cancel safety
     ///
@@ -86,8 +101,20 @@ impl Follower {
             .map_or(self.next, |record| record.sequence)
     }
 
+    /// Where it is, to [resume](Client::resume) there: before the record that is returned next.
+    /// `None` if the server speaks version 1.
+    pub fn cursor(&self) -> Option<Cursor> {
+        let Identity { log, epoch } = self.of?;
+        let sequence = self.position();
+        Some(Cursor {
+            log,
+            epoch,
+            sequence,
+        })
+    }
+
     async fn fill(&mut self, wait: Duration) -> Result<(), ClientError> {
-        let (records, next) = self.client.read(self.next, wait).await?;
+        let (records, next) = self.client.read_of(self.of, self.next, wait).await?;
         self.records.extend(records);
         self.next = next;
         Ok(())

@@ -7,13 +7,21 @@
 //! kind  client to server                      kind  server to client
 //! 01    hello    magic[4] min:2 max:2         81    welcome   version:2 record_max:4
 //!                                                             appends_max:4 first:8 next:8
+//!                                                             (log:8 epoch:8)
 //! 02    append   id:8 record                  82    appended  id:8 sequence:8
 //! 03    read     id:8 from:8 records_max:4    83    records   id:8 next:8 count:4 and for each
 //!                bytes_max:4 wait_ms:4                        sequence:8 time_ms:8 length:4 bytes
+//!                (log:8 epoch:8)
 //! 04    ping     id:8                         84    pong      id:8
 //!                                             85    refused   id:8 code:2 text
 //!                                             86    fault     code:2 text, and the end
+//! 05    health   id:8 within_ms:4             87    health    id:8 writable:1 pending_ms:4
+//!                                                             took_ms:4 ago_ms:4 text
+//!                                             88    refused   id:8 code:2 numbers:8,8 text
 //! ```
+//!
+//! Version 2 added the kinds 05, 87 and 88, and the fields in brackets, which its `welcome` has and
+//! its `read` may have. A server answers a client of version 1 with neither.
 //!
 //! A client says hello first, with the versions it speaks; the server answers with the one to use.
 //! Then requests may follow each other without waiting. Appends are written, and answered, in the
@@ -21,15 +29,28 @@
 //! after a `fault` the server closes the connection.
 //!
 //! A `read` is answered as soon as there is a record at `from`, which may be 0 for the oldest one,
-//! or after `wait_ms` without any. So the reader decides how many records are under way.
+//! or after `wait_ms` without any. So the reader decides how many records are under way. A read from
+//! beyond the end is refused: the reader has been in another log, or in a longer one. A reader that
+//! has been there before says in which log and which epoch of it, and is refused if it is another.
+//!
+//! The numbers of `refused` (88) are the numbers of the oldest record and of the next one for
+//! `OutOfRange`, and the log and its epoch for `OtherLog` and `NewEpoch`.
+
+mod code;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+pub use self::code::Code;
+use crate::cursor::Identity;
 
 /// How a hello begins, so that neither side takes another protocol for this one.
 pub const MAGIC: [u8; 4] = *b"EKTL";
 
 /// The version described here.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
+
+/// The oldest version that is still spoken, with the fields and frames that it has.
+pub const VERSION_MIN: u16 = 1;
 
 /// The bytes of a frame's length.
 pub const LENGTH_BYTES: usize = 4;
@@ -82,11 +103,20 @@ pub enum Request {
         bytes_max: u32,
         /// How long to wait for the first one.
         wait_ms: u32,
+        /// The log in which the reader was before; not in version 1.
+        of: Option<Identity>,
     },
     /// Asks for a sign of life.
     Ping {
         /// Repeated in the answer.
         id: u64,
+    },
+    /// Asks whether an append would be acknowledged in time; not in version 1.
+    Health {
+        /// Repeated in the answer.
+        id: u64,
+        /// In which time.
+        within_ms: u32,
     },
 }
 
@@ -105,6 +135,8 @@ pub enum Response {
         first: u64,
         /// The sequence number of the next record.
         next: u64,
+        /// The log; not in version 1.
+        of: Option<Identity>,
     },
     /// The record is durable.
     Appended {
@@ -136,6 +168,32 @@ pub enum Response {
         /// What happened and what to do about it.
         text: String,
     },
+    /// One request failed, and two numbers say where the log is; not in version 1.
+    RefusedAt {
+        /// Of the request.
+        id: u64,
+        /// Why.
+        code: Code,
+        /// Their meaning depends on the code.
+        numbers: [u64; 2],
+        /// What happened and what to do about it.
+        text: String,
+    },
+    /// To health; not in version 1. Times without a value are [`u32::MAX`].
+    Health {
+        /// Of the request.
+        id: u64,
+        /// Whether an append would be acknowledged in time, as far as the server can know.
+        writable: bool,
+        /// How long the oldest pending append has waited.
+        pending_ms: u32,
+        /// How long the last append took that has ended.
+        took_ms: u32,
+        /// How long ago that was.
+        ago_ms: u32,
+        /// What is known, and what to do about it.
+        text: String,
+    },
     /// The connection failed, and is closed.
     Fault {
         /// Why.
@@ -154,72 +212,6 @@ pub struct Record {
     pub time_ms: u64,
     /// The bytes that were appended.
     pub payload: Bytes,
-}
-
-/// Why a request or a connection failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Code {
-    /// The first frame is not a hello of this protocol.
-    NotTxlog,
-    /// The server speaks none of the client's versions.
-    Version,
-    /// A frame is malformed.
-    BadFrame,
-    /// A frame is too long.
-    FrameTooLong,
-    /// The server has as many connections as it may have.
-    TooManyConnections,
-    /// The hello, the rest of a frame, or reading the answers took too long.
-    TooSlow,
-    /// The server is shutting down.
-    Closing,
-    /// The record is larger than the server takes.
-    RecordTooLarge,
-    /// The records asked for are no longer kept.
-    Trimmed,
-    /// The log has failed, or it is unknown whether the record is durable.
-    LogFailed,
-    /// The connection has too many pending reads.
-    TooManyReads,
-    /// A code that this version does not know.
-    Other(u16),
-}
-
-/// Codes and their numbers.
-const CODES: [(Code, u16); 11] = [
-    (Code::NotTxlog, 1),
-    (Code::Version, 2),
-    (Code::BadFrame, 3),
-    (Code::FrameTooLong, 4),
-    (Code::TooManyConnections, 5),
-    (Code::TooSlow, 6),
-    (Code::Closing, 7),
-    (Code::RecordTooLarge, 16),
-    (Code::Trimmed, 17),
-    (Code::LogFailed, 18),
-    (Code::TooManyReads, 19),
-];
-
-impl Code {
-    /// The number in the frame.
-    pub fn number(self) -> u16 {
-        match self {
-            Code::Other(number) => number,
-            known => CODES
-                .iter()
-                .find(|(code, _)| *code == known)
-                .map_or(0, |(_, number)| *number),
-        }
-    }
-
-    /// The code with this number.
-    pub fn of(number: u16) -> Self {
-        CODES
-            .iter()
-            .find(|(_, known)| *known == number)
-            .map_or(Code::Other(number), |(code, _)| *code)
-    }
 }
 
 /// Why a frame is malformed.
@@ -307,14 +299,20 @@ impl Request {
                 records_max,
                 bytes_max,
                 wait_ms,
-            } => framed(buffer, 0x03, 28, |buffer| {
+                of,
+            } => framed(buffer, 0x03, 28 + of.map_or(0, |_| 16), |buffer| {
                 buffer.put_u64_le(*id);
                 buffer.put_u64_le(*from);
                 buffer.put_u32_le(*records_max);
                 buffer.put_u32_le(*bytes_max);
                 buffer.put_u32_le(*wait_ms);
+                put_identity(buffer, *of);
             }),
             Request::Ping { id } => framed(buffer, 0x04, 8, |buffer| buffer.put_u64_le(*id)),
+            Request::Health { id, within_ms } => framed(buffer, 0x05, 12, |buffer| {
+                buffer.put_u64_le(*id);
+                buffer.put_u32_le(*within_ms);
+            }),
         }
     }
 
@@ -347,9 +345,14 @@ impl Request {
                 records_max: fields.u32("number of records")?,
                 bytes_max: fields.u32("number of bytes")?,
                 wait_ms: fields.u32("time to wait")?,
+                of: fields.identity()?,
             },
             0x04 => Request::Ping {
                 id: fields.u64("id")?,
+            },
+            0x05 => Request::Health {
+                id: fields.u64("id")?,
+                within_ms: fields.u32("time")?,
             },
             kind => return Err(FrameError::Kind { kind }),
         };
@@ -368,12 +371,14 @@ impl Response {
                 appends_max,
                 first,
                 next,
-            } => framed(buffer, 0x81, 26, |buffer| {
+                of,
+            } => framed(buffer, 0x81, 26 + of.map_or(0, |_| 16), |buffer| {
                 buffer.put_u16_le(*version);
                 buffer.put_u32_le(*record_bytes_max);
                 buffer.put_u32_le(*appends_max);
                 buffer.put_u64_le(*first);
                 buffer.put_u64_le(*next);
+                put_identity(buffer, *of);
             }),
             Response::Appended { id, sequence } => framed(buffer, 0x82, 16, |buffer| {
                 buffer.put_u64_le(*id);
@@ -405,6 +410,38 @@ impl Response {
                     buffer.put_slice(text.as_bytes());
                 });
             }
+            Response::RefusedAt {
+                id,
+                code,
+                numbers,
+                text,
+            } => {
+                let text = cut(text);
+                framed(buffer, 0x88, 26 + text.len(), |buffer| {
+                    buffer.put_u64_le(*id);
+                    buffer.put_u16_le(code.number());
+                    numbers.iter().for_each(|number| buffer.put_u64_le(*number));
+                    buffer.put_slice(text.as_bytes());
+                });
+            }
+            Response::Health {
+                id,
+                writable,
+                pending_ms,
+                took_ms,
+                ago_ms,
+                text,
+            } => {
+                let text = cut(text);
+                framed(buffer, 0x87, 21 + text.len(), |buffer| {
+                    buffer.put_u64_le(*id);
+                    buffer.put_u8((*writable).into());
+                    buffer.put_u32_le(*pending_ms);
+                    buffer.put_u32_le(*took_ms);
+                    buffer.put_u32_le(*ago_ms);
+                    buffer.put_slice(text.as_bytes());
+                });
+            }
             Response::Fault { code, text } => {
                 let text = cut(text);
                 framed(buffer, 0x86, 2 + text.len(), |buffer| {
@@ -429,6 +466,7 @@ impl Response {
                 appends_max: fields.u32("number of appends")?,
                 first: fields.u64("first sequence number")?,
                 next: fields.u64("next sequence number")?,
+                of: fields.identity()?,
             },
             0x82 => Response::Appended {
                 id: fields.u64("id")?,
@@ -451,6 +489,20 @@ impl Response {
                 code: Code::of(fields.u16("code")?),
                 text: fields.text(),
             },
+            0x87 => Response::Health {
+                id: fields.u64("id")?,
+                writable: fields.u8("answer")? != 0,
+                pending_ms: fields.u32("pending time")?,
+                took_ms: fields.u32("last time")?,
+                ago_ms: fields.u32("age")?,
+                text: fields.text(),
+            },
+            0x88 => Response::RefusedAt {
+                id: fields.u64("id")?,
+                code: Code::of(fields.u16("code")?),
+                numbers: [fields.u64("first number")?, fields.u64("second number")?],
+                text: fields.text(),
+            },
             kind => return Err(FrameError::Kind { kind }),
         };
         fields.end()?;
@@ -470,6 +522,13 @@ fn framed(buffer: &mut BytesMut, kind: u8, bytes: usize, fields: impl FnOnce(&mu
         end,
         "a frame of kind {kind:#04x} has its length"
     );
+}
+
+fn put_identity(buffer: &mut BytesMut, identity: Option<Identity>) {
+    if let Some(Identity { log, epoch }) = identity {
+        buffer.put_u64_le(log);
+        buffer.put_u64_le(epoch);
+    }
 }
 
 fn cut(text: &str) -> &str {
@@ -509,6 +568,11 @@ impl Fields {
         Ok(())
     }
 
+    fn u8(&mut self, field: &'static str) -> Result<u8, FrameError> {
+        self.need(1, field)?;
+        Ok(self.rest.get_u8())
+    }
+
     fn u16(&mut self, field: &'static str) -> Result<u16, FrameError> {
         self.need(2, field)?;
         Ok(self.rest.get_u16_le())
@@ -522,6 +586,17 @@ impl Fields {
     fn u64(&mut self, field: &'static str) -> Result<u64, FrameError> {
         self.need(8, field)?;
         Ok(self.rest.get_u64_le())
+    }
+
+    /// The log, unless the frame ends before it, as in version 1.
+    fn identity(&mut self) -> Result<Option<Identity>, FrameError> {
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Identity {
+            log: self.u64("log")?,
+            epoch: self.u64("epoch")?,
+        }))
     }
 
     fn take_rest(&mut self) -> Bytes {

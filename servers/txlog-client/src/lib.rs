@@ -15,16 +15,19 @@
 //!
 //! - [`Client`]: one connection, shared by any number of tasks, whose appends are pending together.
 //! - [`Follower`]: records in order, and then new ones.
+//! - [`Cursor`]: where a follower is, as text, from which another one resumes.
 //! - [`frame`]: the protocol, without any I/O.
 //! - [`wire`]: frames over a stream.
 
 mod client;
+mod cursor;
 mod error;
 mod follow;
 pub mod frame;
 pub mod wire;
 
-pub use client::{Client, ServerInfo, Submitted};
+pub use client::{Client, Health, ServerInfo, Submitted};
+pub use cursor::{Cursor, CursorError, Identity};
 pub use error::ClientError;
 pub use follow::{Follower, ReadFrom};
 pub use frame::Record;

@@ -66,22 +66,40 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     /// Cancel safe: the part of a frame that has arrived is kept.
     pub async fn next(&mut self) -> Result<Option<Bytes>, WireError> {
         loop {
-            let want = match self.buffered()? {
-                Have::Frame(frame) => return Ok(Some(frame)),
-                Have::Less(want) => want,
-            };
-            // Memory is reserved for bytes that arrived, and not for what the length claims.
-            self.buffer
-                .reserve(want.clamp(1, CHUNK_BYTES).max(CHUNK_BYTES / 4));
-            if self.stream.read_buf(&mut self.buffer).await? > 0 {
-                continue;
+            if let Some(frame) = self.take_buffered()? {
+                return Ok(Some(frame));
             }
-            if self.buffer.is_empty() {
+            if !self.fill().await? {
                 return Ok(None);
             }
-            let what = "the other side closed within a frame";
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, what).into());
         }
+    }
+
+    /// Waits for some bytes; false if the stream ended before the next frame.
+    ///
+    /// # Errors
+    ///
+    /// As [`next`](FrameReader::next).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: the part of a frame that has arrived is kept.
+    pub async fn fill(&mut self) -> Result<bool, WireError> {
+        let want = match self.buffered()? {
+            Have::Frame => return Ok(true),
+            Have::Less(want) => want,
+        };
+        // Memory is reserved for bytes that arrived, and not for what the length claims.
+        self.buffer
+            .reserve(want.clamp(1, CHUNK_BYTES).max(CHUNK_BYTES / 4));
+        if self.stream.read_buf(&mut self.buffer).await? > 0 {
+            return Ok(true);
+        }
+        if self.buffer.is_empty() {
+            return Ok(false);
+        }
+        let what = "the other side closed within a frame";
+        Err(io::Error::new(io::ErrorKind::UnexpectedEof, what).into())
     }
 
     /// Takes a frame that has arrived completely.
@@ -90,29 +108,67 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     ///
     /// As [`next`](FrameReader::next).
     pub fn take_buffered(&mut self) -> Result<Option<Bytes>, WireError> {
-        match self.buffered()? {
-            Have::Frame(frame) => Ok(Some(frame)),
-            Have::Less(_) => Ok(None),
+        let Have::Frame = self.buffered()? else {
+            return Ok(None);
+        };
+        let end = self.begun_bytes()?.unwrap_or_default();
+        let frame = self.buffer.split_to(end).freeze();
+        // What is left shares the memory of the frame, and would keep it for as long as the other
+        // side is silent.
+        if end > CHUNK_BYTES {
+            self.buffer = BytesMut::from(&self.buffer[..]);
         }
+        Ok(Some(frame.slice(LENGTH_BYTES..)))
     }
 
-    fn buffered(&mut self) -> Result<Have, FrameError> {
+    /// How many bytes the frame has that has begun to arrive, with its length, once that is known.
+    ///
+    /// # Errors
+    ///
+    /// As [`next`](FrameReader::next).
+    pub fn begun_bytes(&self) -> Result<Option<usize>, WireError> {
         let Some(&first) = self.buffer.first_chunk::<LENGTH_BYTES>() else {
-            return Ok(Have::Less(LENGTH_BYTES));
+            return Ok(None);
         };
-        let length = frame::length(first, self.frame_bytes_max)?;
-        let end = LENGTH_BYTES + length;
-        if self.buffer.len() < end {
-            return Ok(Have::Less(end - self.buffer.len()));
+        Ok(Some(
+            LENGTH_BYTES + frame::length(first, self.frame_bytes_max)?,
+        ))
+    }
+
+    /// Reserves memory for all of the frame that has begun to arrive, and no more: otherwise memory
+    /// grows with the bytes that have arrived, in steps of up to twice of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`next`](FrameReader::next).
+    pub fn reserve_begun(&mut self) -> Result<(), WireError> {
+        let bytes = self.begun_bytes()?.unwrap_or_default();
+        if bytes > self.buffer.capacity() {
+            let mut whole = BytesMut::with_capacity(bytes);
+            whole.extend_from_slice(&self.buffer);
+            self.buffer = whole;
         }
-        let frame = self.buffer.split_to(end).freeze();
-        Ok(Have::Frame(frame.slice(LENGTH_BYTES..)))
+        Ok(())
+    }
+
+    /// How many bytes of the next frame have arrived.
+    pub fn arrived_bytes(&self) -> usize {
+        self.buffer.len()
+    }
+
+    fn buffered(&self) -> Result<Have, WireError> {
+        Ok(match self.begun_bytes()? {
+            None => Have::Less(LENGTH_BYTES),
+            Some(end) if self.buffer.len() < end => Have::Less(end - self.buffer.len()),
+            Some(_) => Have::Frame,
+        })
     }
 }
 
 /// The state of the buffer.
 enum Have {
-    Frame(Bytes),
+    /// A whole frame.
+    Frame,
     /// At least this many bytes are missing.
     Less(usize),
 }
@@ -151,6 +207,30 @@ mod tests {
             drop(far);
             let error = frames.next().await.unwrap_err();
             assert!(matches!(error, WireError::Io(_)), "{error}");
+        });
+    }
+
+    #[test]
+    fn a_large_frame_leaves_no_large_buffer_behind() {
+        let runtime = evenkeel::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let (mut far, near) = duplex(1 << 21);
+            let mut frames = FrameReader::new(near, 1 << 20);
+            let large: usize = 1 << 20;
+            far.write_all(&(large as u32).to_le_bytes()).await.unwrap();
+            assert!(frames.fill().await.unwrap());
+            assert_eq!(frames.begun_bytes().unwrap(), Some(large + LENGTH_BYTES));
+            frames.reserve_begun().unwrap();
+            assert_eq!(frames.buffer.capacity(), large + LENGTH_BYTES);
+            far.write_all(&vec![7; large]).await.unwrap();
+            far.write_all(b"\x01\0").await.unwrap();
+            let frame = frames.next().await.unwrap().unwrap();
+            assert_eq!(frame.len(), large);
+            assert!(frames.buffer.capacity() <= 2 * CHUNK_BYTES);
+            drop(frame);
+            far.write_all(b"\0\0d").await.unwrap();
+            assert_eq!(frames.next().await.unwrap().unwrap(), "d");
+            assert!(frames.buffer.capacity() <= 2 * CHUNK_BYTES);
         });
     }
 }

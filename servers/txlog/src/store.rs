@@ -46,9 +46,17 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// The numbers of the oldest record and of the next one.
     fn bounds(&self) -> (u64, u64);
 
-    /// Why it takes no more records, if it has failed for good.
+    /// Which log this is. It may change while the server runs.
+    fn identity(&self) -> Identity;
+
+    /// Why it takes no records now, if it is known that it does not.
     fn failure(&self) -> Option<StoreError> {
         None
+    }
+
+    /// Whether it will take no more records until it is opened again.
+    fn has_failed_for_good(&self) -> bool {
+        false
     }
 
     /// The largest record it takes, in bytes.
@@ -166,6 +174,17 @@ impl<D: Disk> Store for Log<D> {
 
     fn bounds(&self) -> (u64, u64) {
         (self.first(), self.next())
+    }
+
+    fn identity(&self) -> Identity {
+        Identity {
+            log: Log::id(self).into(),
+            epoch: 0,
+        }
+    }
+
+    fn has_failed_for_good(&self) -> bool {
+        Log::failure(self).is_some()
     }
 
     fn failure(&self) -> Option<StoreError> {

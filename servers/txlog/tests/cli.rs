@@ -95,7 +95,7 @@ fn what_cannot_be_done_is_one_line_and_a_failure() {
     let empty = empty.path().to_str().unwrap();
     let fresh = fresh.path().to_str().unwrap();
     let file = empty_file.path().to_str().unwrap();
-    let mistakes: [(&[&str], &str); 12] = [
+    let mistakes: [(&[&str], &str); 13] = [
         (
             &["serve", "--dir", path],
             "another server has this directory",
@@ -109,6 +109,10 @@ fn what_cannot_be_done_is_one_line_and_a_failure() {
             "give host and port",
         ),
         (&["serve", "--dir", file], "a file is where a directory"),
+        (
+            &["serve", "--dir", fresh, "--memory-bytes", "1000000"],
+            "give at least",
+        ),
         (&["read", "--server", "localhost"], "give host and port"),
         (&["serve", "--nats", &nobody], "cannot connect to NATS"),
         (
@@ -200,10 +204,16 @@ fn who_reads_what_is_not_there_hears_where_the_log_is() {
     for number in ["one", "two", "three"] {
         assert!(run_command(&["append", "--server", &address, number]).0);
     }
-    let (done, said, errors) = read("9");
+    let (done, said, errors) = read("4");
     assert!(done && said.is_empty());
     assert!(
-        errors.contains("no record from 9 on; the next one to come is 4"),
+        errors.contains("no record from 4 on; the next one to come is 4"),
+        "{errors}"
+    );
+    let (done, said, errors) = read("9");
+    assert!(!done && said.is_empty());
+    assert!(
+        errors.contains("no record from 9 on") && errors.contains("the next one to come is 4"),
         "{errors}"
     );
     // Records that need not be kept are removed within the next seconds.
@@ -221,6 +231,68 @@ fn who_reads_what_is_not_there_hears_where_the_log_is() {
         assert!(began.elapsed() < support::LIMIT, "record 1 is still kept");
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
+}
+
+#[test]
+fn a_read_resumes_from_the_cursor_of_the_one_before() {
+    let (first, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let server = Server::start(first.path(), &[]);
+    let address = server.address.to_string();
+    let appended = run_command(&["append", "--server", &address, "one", "two", "three"]);
+    assert!(appended.0);
+    let read = |address: &str, more: &[&str]| {
+        let mut arguments = vec!["read", "--server", address, "--show-cursor"];
+        arguments.extend(more);
+        run_command(&arguments)
+    };
+    let (done, said, errors) = read(&address, &["--count", "2"]);
+    assert!(done && said == "1\tone\n2\ttwo\n", "{said}{errors}");
+    let cursor = errors.trim_end().strip_prefix("cursor: ").unwrap();
+    assert!(cursor.ends_with("-3"), "{cursor}");
+    let (done, said, errors) = read(&address, &["--cursor", cursor]);
+    assert!(done && said == "3\tthree\n", "{said}{errors}");
+    assert!(errors.trim_end().ends_with("-4"), "{errors}");
+    let another = Server::start(other.path(), &[]);
+    let address = another.address.to_string();
+    let (done, said, errors) = read(&address, &["--cursor", cursor]);
+    assert!(!done && said.is_empty(), "{said}");
+    assert!(errors.contains("and the reader was in log"), "{errors}");
+    let (done, _, errors) = read(&address, &["--cursor", "120"]);
+    assert!(!done && errors.contains("1a2b3c4d-1-120"), "{errors}");
+}
+
+#[test]
+fn a_log_without_room_answers_pings_and_says_that_it_takes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start_without_room(directory.path(), &[]);
+    let address = server.address.to_string();
+    let ping = |more: &[&str]| {
+        let mut arguments = vec!["ping", "--count", "1", "--server", &address];
+        arguments.extend(more);
+        run_command(&arguments)
+    };
+    let (done, said, errors) = ping(&["--writable"]);
+    assert!(done && said.contains("is writable"), "{said}{errors}");
+    let (done, _, errors) = run_command(&["append", "--server", &address, "too much"]);
+    assert!(!done, "{errors}");
+    assert!(ping(&[]).0);
+    let (done, said, errors) = ping(&["--writable", "--within", "10000"]);
+    assert!(!done && said.is_empty());
+    assert!(
+        errors.contains("is not writable: the log failed"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn a_server_that_shall_ends_with_its_own_code_when_its_log_fails() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Server::start_without_room(directory.path(), &["--exit-on-failure"]);
+    let address = server.address.to_string();
+    let (done, _, errors) = run_command(&["append", "--server", &address, "too much"]);
+    assert!(!done, "{errors}");
+    assert_eq!(server.ended().code(), Some(3));
+    assert!(server.end().contains("the log has failed for good"));
 }
 
 #[test]

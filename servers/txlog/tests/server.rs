@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{oneshot, watch};
 use txlog::log::{Log, LogConfig, ReadLimits};
 use txlog::server::{Server, ServerConfig};
-use txlog::store::{Found, Store, StoreError};
+use txlog::store::{Found, Identity, Store, StoreError};
 use txlog_client::frame::{Code, Request, Response, VERSION};
 use txlog_client::{Client, ClientError, ReadFrom};
 
@@ -175,6 +175,7 @@ fn random_bytes_harm_nobody_else() {
                         records_max: random.below(1 << 33) as u32,
                         bytes_max: random.below(1 << 33) as u32,
                         wait_ms: random.below(50) as u32,
+                        of: None,
                     }
                     .encode(&mut bytes),
                 }
@@ -201,6 +202,7 @@ fn random_bytes_harm_nobody_else() {
 fn what_is_too_much_is_refused() {
     let config = ServerConfig {
         connections_max: 2,
+        reserve_max: 0,
         reads_max: 2,
         ..ServerConfig::default()
     };
@@ -220,6 +222,7 @@ fn what_is_too_much_is_refused() {
             records_max: 1,
             bytes_max: 100,
             wait_ms: 60_000,
+            of: None,
         };
         for id in 1..=3 {
             raw.ask(&read(id)).await;
@@ -333,6 +336,10 @@ impl Store for Watched {
         Store::wait_for(&self.log, sequence).await;
     }
 
+    fn identity(&self) -> Identity {
+        Store::identity(&self.log)
+    }
+
     fn bounds(&self) -> (u64, u64) {
         Store::bounds(&self.log)
     }
@@ -414,6 +421,7 @@ fn waiting_read(id: u64) -> Request {
         records_max: 1,
         bytes_max: 100,
         wait_ms: 60_000,
+        of: None,
     }
 }
 
@@ -440,6 +448,7 @@ fn a_fault_is_the_last_answer_and_does_not_wait_for_reads() {
 fn a_client_that_went_away_leaves_its_place_though_its_read_waited() {
     let config = ServerConfig {
         connections_max: 1,
+        reserve_max: 0,
         ..ServerConfig::default()
     };
     serving(config, |address, _| async move {
@@ -492,6 +501,7 @@ fn records_without_bytes_count_too() {
             records_max: u32::MAX,
             bytes_max: u32::MAX,
             wait_ms: 0,
+            of: None,
         })
         .await;
         let Some(Response::Records { records, .. }) = raw.answer().await else {
@@ -526,6 +536,7 @@ fn who_asks_and_takes_no_answers_makes_the_server_read_little() {
                 records_max: 1,
                 bytes_max: 1,
                 wait_ms: 0,
+                of: None,
             })
             .await;
             // So that usually the read before has been done, and none is refused.

@@ -19,7 +19,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::oneshot;
 use txlog::log::{LogConfig, ReadLimits};
 use txlog::server::{Server, ServerConfig};
-use txlog::store::{Found, Store, StoreError};
+use txlog::store::{Found, Identity, Store, StoreError};
 use txlog_client::Client;
 use txlog_client::frame::{APPEND_OVERHEAD, Code, Request, Response, SMALL_BYTES_MAX};
 
@@ -33,6 +33,7 @@ fn read(id: u64, wait_ms: u32) -> Request {
         records_max: u32::MAX,
         bytes_max: u32::MAX,
         wait_ms,
+        of: None,
     }
 }
 
@@ -100,6 +101,7 @@ fn a_read_waits_no_longer_than_the_server_lets_it() {
 fn who_takes_no_answers_is_closed() {
     let config = ServerConfig {
         connections_max: 2,
+        reserve_max: 0,
         stall_max: Duration::from_secs(2),
         ..ServerConfig::default()
     };
@@ -162,6 +164,10 @@ impl Store for Never {
 
     async fn wait_for(&self, _: u64) {
         pending().await
+    }
+
+    fn identity(&self) -> Identity {
+        Identity { log: 1, epoch: 0 }
     }
 
     fn bounds(&self) -> (u64, u64) {

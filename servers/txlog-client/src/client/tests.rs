@@ -50,6 +50,7 @@ fn welcome_with(appends_max: u32) -> Response {
         appends_max,
         first: 1,
         next: 1,
+        of: None,
     }
 }
 
@@ -265,4 +266,72 @@ fn who_is_no_server_is_told_from_one() {
     }
     let error = connecting_to(&[4, 0, 0, 0, 0x86, 2, 0, b'!']);
     assert_eq!(error.code(), Some(Code::Version), "{error}");
+}
+
+#[test]
+fn an_old_server_is_read_and_what_it_cannot_say_is_not_asked() {
+    // `welcome_with` has no log, and here it is of version 1.
+    let mut welcome = BytesMut::new();
+    Response::Welcome {
+        version: VERSION_MIN,
+        record_bytes_max: 100,
+        appends_max: 1,
+        first: 1,
+        next: 1,
+        of: None,
+    }
+    .encode(&mut welcome);
+    assert_eq!(welcome.len(), 4 + 1 + 26, "as before there was version 2");
+    let runtime = evenkeel::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let client = evenkeel::spawn(Client::connect(address));
+        let (read, mut write) = listener.accept().await.unwrap().0.into_split();
+        write.write_all(&welcome).await.unwrap();
+        let client = timeout(LIMIT, client).await.unwrap().unwrap().unwrap();
+        let cursor = "1-1-1".parse().unwrap();
+        let refused = [
+            client.resume(cursor).unwrap_err(),
+            client.health(LIMIT).await.unwrap_err(),
+        ];
+        for error in refused {
+            assert!(
+                matches!(error, ClientError::OldServer { version: 1, .. }),
+                "{error}"
+            );
+        }
+        let mut follower = client.follow(crate::ReadFrom::Oldest);
+        assert_eq!(follower.cursor(), None);
+        let following = evenkeel::spawn(async move { follower.try_next().await });
+        let frames = FrameReader::new(read, 1_000);
+        let mut served = Served { frames, write };
+        assert!(matches!(
+            served.request().await,
+            Some(Request::Hello { min: 1, max: 2 })
+        ));
+        let Some(Request::Read { id, of: None, .. }) = served.request().await else {
+            panic!("no read")
+        };
+        let (next, records) = (1, Vec::new());
+        let none = Response::Records { id, next, records };
+        served.answer(&none).await;
+        assert_eq!(following.await.unwrap().unwrap(), None);
+    });
+}
+
+#[test]
+fn a_version_that_was_not_offered_is_not_spoken() {
+    let mut welcome = BytesMut::new();
+    Response::Welcome {
+        version: VERSION + 1,
+        record_bytes_max: 100,
+        appends_max: 1,
+        first: 1,
+        next: 1,
+        of: None,
+    }
+    .encode(&mut welcome);
+    let error = connecting_to(Vec::leak(welcome.to_vec()));
+    assert!(matches!(error, ClientError::NotTxlog { .. }), "{error}");
 }

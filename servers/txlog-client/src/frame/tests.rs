@@ -10,20 +10,26 @@ fn payload() -> impl Strategy<Value = Bytes> {
     prop::collection::vec(any::<u8>(), 0..200).prop_map(Bytes::from)
 }
 
+fn identity() -> impl Strategy<Value = Option<Identity>> {
+    any::<Option<(u64, u64)>>().prop_map(|of| of.map(|(log, epoch)| Identity { log, epoch }))
+}
+
 fn request() -> impl Strategy<Value = Request> {
     prop_oneof![
         (any::<u16>(), any::<u16>()).prop_map(|(min, max)| Request::Hello { min, max }),
         (any::<u64>(), payload()).prop_map(|(id, payload)| Request::Append { id, payload }),
-        any::<(u64, u64, u32, u32, u32)>().prop_map(
-            |(id, from, records_max, bytes_max, wait_ms)| Request::Read {
+        (any::<(u64, u64, u32, u32, u32)>(), identity()).prop_map(
+            |((id, from, records_max, bytes_max, wait_ms), of)| Request::Read {
                 id,
                 from,
                 records_max,
                 bytes_max,
-                wait_ms
+                wait_ms,
+                of
             }
         ),
         any::<u64>().prop_map(|id| Request::Ping { id }),
+        any::<(u64, u32)>().prop_map(|(id, within_ms)| Request::Health { id, within_ms }),
     ]
 }
 
@@ -37,13 +43,32 @@ fn record() -> impl Strategy<Value = Record> {
 
 fn response() -> impl Strategy<Value = Response> {
     prop_oneof![
-        any::<(u16, u32, u32, u64, u64)>().prop_map(
-            |(version, record_bytes_max, appends_max, first, next)| Response::Welcome {
+        (any::<(u16, u32, u32, u64, u64)>(), identity()).prop_map(
+            |((version, record_bytes_max, appends_max, first, next), of)| Response::Welcome {
                 version,
                 record_bytes_max,
                 appends_max,
                 first,
-                next
+                next,
+                of
+            }
+        ),
+        (any::<(u64, u16, [u64; 2])>(), ".{0,40}").prop_map(|((id, code, numbers), text)| {
+            Response::RefusedAt {
+                id,
+                code: Code::of(code),
+                numbers,
+                text,
+            }
+        }),
+        (any::<(u64, bool, u32, u32, u32)>(), ".{0,40}").prop_map(
+            |((id, writable, pending_ms, took_ms, ago_ms), text)| Response::Health {
+                id,
+                writable,
+                pending_ms,
+                took_ms,
+                ago_ms,
+                text
             }
         ),
         any::<(u64, u64)>().prop_map(|(id, sequence)| Response::Appended { id, sequence }),
@@ -95,7 +120,7 @@ proptest! {
     /// Malformed frames are errors; well-formed ones decode to the same after encoding them again.
     #[test]
     fn any_bytes_are_a_frame_or_an_error(
-        kind in prop_oneof![0..6_u8, 0x80..0x88_u8, any::<u8>()],
+        kind in prop_oneof![0..7_u8, 0x80..0x8A_u8, any::<u8>()],
         rest in prop::collection::vec(any::<u8>(), 0..80),
     ) {
         let mut bytes = vec![kind];
@@ -144,7 +169,7 @@ fn lengths_are_bounded() {
 
 #[test]
 fn every_code_has_a_number_of_its_own() {
-    for (code, number) in CODES {
+    for (code, number) in code::CODES {
         assert_eq!(Code::of(number), code);
         assert_eq!(code.number(), number);
     }

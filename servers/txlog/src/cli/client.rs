@@ -104,25 +104,39 @@ impl Appends {
 
 pub(crate) async fn read(arguments: ReadArguments) -> Outcome {
     let client = Client::connect(arguments.server.server.as_str()).await?;
-    let mut follower = client.follow(match arguments.from {
-        0 => ReadFrom::Oldest,
-        sequence => ReadFrom::Sequence(sequence),
-    });
+    let mut follower = match (arguments.cursor, arguments.from) {
+        (Some(cursor), _) => client.resume(cursor)?,
+        (None, 0) => client.follow(ReadFrom::Oldest),
+        (None, sequence) => client.follow(ReadFrom::Sequence(sequence)),
+    };
     let count = arguments.count.unwrap_or(u64::MAX);
     let printed = tokio::select! {
         printed = print(&mut follower, arguments.follow, count) => printed,
-        interrupted = evenkeel::signal::ctrl_c() => return Ok(interrupted.map(|()| SUCCESS)?),
+        interrupted = evenkeel::signal::ctrl_c() => {
+            interrupted?;
+            show_cursor(&follower, arguments.show_cursor);
+            return Ok(SUCCESS);
+        }
     };
     match printed {
         Ok(0) if count > 0 => {
-            let (from, next) = (arguments.from.max(1), client.info().next);
+            let (from, next) = (follower.position().max(1), client.info().next);
             eprintln!("txlog: no record from {from} on; the next one to come is {next}");
         }
         Ok(_) => {}
         Err(error) if reader_is_gone(&*error) => {}
         Err(error) => return Err(error),
     }
+    show_cursor(&follower, arguments.show_cursor);
     Ok(SUCCESS)
+}
+
+fn show_cursor(follower: &Follower, wanted: bool) {
+    match follower.cursor() {
+        Some(cursor) if wanted => eprintln!("cursor: {cursor}"),
+        None if wanted => eprintln!("txlog: the server is too old to have cursors"),
+        _ => {}
+    }
 }
 
 /// Whether the reader of the output has closed it, as `head` does: then the read has not failed.
@@ -161,6 +175,16 @@ pub(crate) async fn ping(arguments: PingArguments) -> Outcome {
     for number in 0..arguments.count {
         if number > 0 {
             evenkeel::time::sleep(PING_PAUSE).await;
+        }
+        if arguments.writable {
+            let health = client
+                .health(Duration::from_millis(arguments.within))
+                .await?;
+            if !health.writable {
+                return Err(format!("{server} is not writable: {}", health.text).into());
+            }
+            println!("{server} is writable: {}", health.text);
+            continue;
         }
         let took = client.ping().await?;
         println!("{server} answered in {:.3} ms", took.as_secs_f64() * 1e3);

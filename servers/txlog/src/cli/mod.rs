@@ -17,6 +17,7 @@ use evenkeel::runtime::Runtime;
 use evenkeel_measure::options::JsonOption;
 use txlog::advice;
 use txlog::log::LogError;
+use txlog_client::Cursor;
 
 /// How a command ends.
 pub(crate) type Outcome = Result<ExitCode, Box<dyn Error + Send + Sync>>;
@@ -100,11 +101,26 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     pub(crate) keep_seconds: u64,
     /// How many connections to take.
+    ///
+    /// 32 more are taken that may ping, but not append or read, so that a full server answers.
     #[arg(long, value_name = "COUNT", default_value_t = 1_024)]
     pub(crate) connections_max: usize,
+    /// How much memory all connections together may take for requests and answers.
+    ///
+    /// 64 KiB are set aside for each connection that there may be; of the rest, a quarter is for
+    /// appends and the others are for reads. Requests wait for memory in the order in which they
+    /// came; while some wait, connections that hold memory and make no progress are cut off. The
+    /// log's own buffers (about 16 MiB) come on top.
+    #[arg(long, value_name = "BYTES", default_value_t = 512 << 20)]
+    pub(crate) memory_bytes: usize,
     /// How many appends of one connection may be under way.
     #[arg(long, value_name = "COUNT", default_value_t = 4_096)]
     pub(crate) appends_max: usize,
+    /// End with exit code 3 when the log has failed for good, instead of answering reads.
+    ///
+    /// For a supervisor that starts it again, as the log is repaired by that.
+    #[arg(long)]
+    pub(crate) exit_on_failure: bool,
 }
 
 /// Append records, and print their numbers once they are durable.
@@ -125,19 +141,31 @@ pub(crate) struct AppendArguments {
 
 /// Print records: the number of each, a tab, its bytes as they were appended, and a newline.
 ///
-/// Fails if the first requested record is no longer kept, and says which is the oldest.
+/// Fails if the first requested record is no longer kept, and says which is the oldest; and if it
+/// is beyond the next one to come, as the log is then not the one that was read before.
+///
+/// A cursor says where a reader was, and in which log: a later `read` that resumes from it fails if
+/// the log was replaced by another one in the meantime, or has lost records.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   txlog read                           all records
   txlog read --from 120 --count 10     ten of them
-  txlog read --from 120 --follow       and new ones")]
+  txlog read --from 120 --follow       and new ones
+  txlog read --show-cursor             all, and in the end `cursor: 1a2b3c4d-0-130`
+  txlog read --cursor 1a2b3c4d-0-130   those that came since")]
 pub(crate) struct ReadArguments {
     #[command(flatten)]
     pub(crate) server: ServerArgument,
     /// The number of the first record; by default the oldest.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub(crate) from: u64,
+    /// Resume from this cursor, in the log that it names and in no other.
+    #[arg(long, value_name = "CURSOR", conflicts_with = "from")]
+    pub(crate) cursor: Option<Cursor>,
+    /// In the end, print the cursor of the next record on standard error.
+    #[arg(long)]
+    pub(crate) show_cursor: bool,
     /// At the end, wait for more, until ctrl-c.
     #[arg(long, short)]
     pub(crate) follow: bool,
@@ -150,16 +178,33 @@ pub(crate) struct ReadArguments {
 ///
 /// Fails if it does not: at once if the connection is refused, within ten seconds if the server is
 /// silent.
+///
+/// With `--writable` it asks whether an append would be acknowledged within a time, and fails if
+/// not. No record is written: the server goes by whether its log has failed, by how long the oldest
+/// pending append has waited, and by how long the last one took, for ten seconds. So a disk that
+/// hangs is noticed when somebody appends.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  txlog ping --count 1 --server 10.0.0.7:7010 || echo 'it does not answer'")]
+  txlog ping --count 1 --server 10.0.0.7:7010 || echo 'it does not answer'
+  txlog ping --count 1 --writable --within 500 || echo 'appends fail, or are slow'")]
 pub(crate) struct PingArguments {
     #[command(flatten)]
     pub(crate) server: ServerArgument,
     /// How often to ask.
     #[arg(long, value_name = "COUNT", default_value_t = 3)]
     pub(crate) count: u32,
+    /// Ask whether an append would be acknowledged in time.
+    #[arg(long)]
+    pub(crate) writable: bool,
+    /// In which time, in milliseconds; 60 seconds at most.
+    #[arg(
+        long,
+        value_name = "MS",
+        default_value_t = 1_000,
+        requires = "writable"
+    )]
+    pub(crate) within: u64,
 }
 
 /// Check every record of a log or a backup, and change nothing.

@@ -8,7 +8,7 @@ use evenkeel::signal::unix::{Signal, SignalKind, signal};
 use txlog::advice;
 use txlog::log::{LocalDisk, Log, LogConfig, Retention};
 use txlog::nats::{NatsConfig, NatsStore};
-use txlog::server::{Server, ServerConfig};
+use txlog::server::{BindError, Server, ServerConfig};
 use txlog::store::Store;
 
 use super::{Outcome, ServeArguments};
@@ -59,6 +59,9 @@ pub(crate) async fn run(arguments: ServeArguments) -> Outcome {
     serve(log, &arguments, signals).await
 }
 
+/// The exit code when the log has failed for good. Other errors have 1, and wrong arguments 2.
+const FAILED_FOR_GOOD: u8 = 3;
+
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -77,18 +80,23 @@ async fn serve<S: Store>(store: S, arguments: &ServeArguments, mut signals: Sign
     let config = ServerConfig {
         connections_max: arguments.connections_max,
         appends_max: arguments.appends_max,
+        memory_bytes: arguments.memory_bytes,
+        exit_on_failure: arguments.exit_on_failure,
         ..ServerConfig::default()
     };
-    let server = Server::bind(arguments.listen.as_str(), store, config).await;
-    let cannot = |error| {
-        let why = advice::of_listening(&error);
-        format!("cannot listen on {}: {why}", arguments.listen)
+    let server = Server::bind(arguments.listen.as_str(), store.clone(), config).await;
+    let cannot = |error| match error {
+        BindError::Listen(error) => {
+            let why = advice::of_listening(&error);
+            format!("cannot listen on {}: {why}", arguments.listen)
+        }
+        error => error.to_string(),
     };
     let server = server.map_err(cannot)?;
     let mut output = std::io::stdout();
     writeln!(output, "listening on {}", server.local_addr()?)?;
     output.flush()?;
-    server
+    let ended = server
         .run(async move {
             signals.recv().await;
             eprintln!("txlog: closing; a second signal ends at once");
@@ -97,6 +105,11 @@ async fn serve<S: Store>(store: S, arguments: &ServeArguments, mut signals: Sign
                 std::process::exit(1);
             });
         })
-        .await?;
+        .await;
+    if arguments.exit_on_failure && store.has_failed_for_good() {
+        eprintln!("txlog: ended, as the log has failed for good");
+        return Ok(ExitCode::from(FAILED_FOR_GOOD));
+    }
+    ended?;
     Ok(ExitCode::SUCCESS)
 }

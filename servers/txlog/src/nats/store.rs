@@ -19,7 +19,7 @@ use super::ahead::Ahead;
 use super::connection::{self, Answer, Connection, NatsError};
 use super::protocol::{self, Message};
 use crate::log::{ReadLimits, Retention, now_ms};
-use crate::store::{Found, Store, StoreError};
+use crate::store::{Found, Identity, Store, StoreError};
 
 /// JetStream's code for a stream that does not exist.
 const NO_STREAM: u64 = 10_059;
@@ -85,6 +85,8 @@ struct Inner {
     /// The numbers of the oldest record and of the next one.
     bounds: watch::Sender<(u64, u64)>,
     record_bytes_max: usize,
+    /// The stream's id: it has none but its name and the time of its creation.
+    log: u64,
 }
 
 impl NatsStore {
@@ -111,6 +113,7 @@ impl NatsStore {
         let store = Self {
             inner: Arc::new(Inner {
                 record_bytes_max: config.record_bytes_max.min(message_max),
+                log: id_of(&config.stream, &info["created"]),
                 room: Arc::new(Semaphore::new(config.appends_max.max(1))),
                 ahead: Ahead::new(connection.payload_max),
                 connection: Mutex::new(connection),
@@ -295,6 +298,13 @@ impl Store for NatsStore {
         let _ = bounds.wait_for(|(_, next)| *next > sequence).await;
     }
 
+    fn identity(&self) -> Identity {
+        Identity {
+            log: self.inner.log,
+            epoch: 0,
+        }
+    }
+
     fn bounds(&self) -> (u64, u64) {
         *self.inner.bounds.borrow()
     }
@@ -397,6 +407,13 @@ fn millis_of(stamp: &str) -> Option<u64> {
     let days = (365 * year + leap_days + (153 * month + 2) / 5 + day).checked_sub(719_469)?;
     let millis = format!("{fraction:0<3}").get(..3)?.parse::<u64>().ok()?;
     Some((((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000 + millis)
+}
+
+/// An id of the stream with this name that was created at this time.
+fn id_of(stream: &str, created: &Value) -> u64 {
+    let created = created.as_str().unwrap_or_default();
+    let of_name = crc32fast::hash(stream.as_bytes());
+    u64::from(of_name) << 32 | u64::from(crc32fast::hash(created.as_bytes()))
 }
 
 /// The numbers of the oldest record and of the next one.

@@ -2,20 +2,27 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use evenkeel::time::timeout;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
-use txlog_client::frame::Response;
+use txlog_client::frame::{Code, Response};
 
+use super::memory::Room;
+use super::peers::{Cut, Last, PROGRESS_BYTES, Peer};
 use crate::store::StoreError;
 
-/// How many bytes of answers are gathered for one write.
-const WRITE_BYTES: usize = 64 * 1024;
+/// How many bytes of small answers are gathered for one write. Each connection may hold as many, or
+/// twice that, for as long as its client takes none.
+const WRITE_BYTES: usize = 16 * 1024;
+
+/// How much of that memory is kept between writes.
+const KEPT_BYTES: usize = 4 * 1024;
 
 /// An answer that is sent in order.
 pub(super) enum Ordered<P> {
@@ -29,78 +36,184 @@ pub(super) enum Ordered<P> {
 pub(super) struct Append<P> {
     pub(super) id: u64,
     pub(super) record: P,
+    /// When it came.
+    pub(super) began: Instant,
     /// Its place among the connection's pending appends, until it is answered.
     pub(super) _place: OwnedSemaphorePermit,
+    /// The memory of its record, as long.
+    pub(super) _room: Room,
+}
+
+/// An answer that is sent when it is ready.
+pub(super) enum Answer {
+    /// A few bytes.
+    Small(Response),
+    /// An encoded frame, and the memory that it takes until it is written.
+    Large(Bytes, Room),
 }
 
 /// Answers that are still to be sent. Ends when both senders are dropped and all are sent.
 pub(super) struct Answers<P> {
     pub(super) ordered: mpsc::Receiver<Ordered<P>>,
-    pub(super) others: mpsc::Receiver<Response>,
+    pub(super) others: mpsc::Receiver<Answer>,
     /// The append to be answered next. Only this one is polled, so that a batch wakes a connection
     /// once, however many of its appends it contains.
     pub(super) front: Option<Append<P>>,
+    /// The answer to an append that was the front one, and ended during a write.
+    pub(super) settled: Option<Response>,
+    pub(super) peer: Arc<Peer>,
+    /// How long the client may take for a write.
+    pub(super) stall_max: Duration,
 }
 
 impl<P> Answers<P>
 where
     P: Future<Output = Result<u64, StoreError>> + Unpin,
 {
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Response>> {
+    /// Sends answers as they come, all small ones that are ready in one write.
+    ///
+    /// # Errors
+    ///
+    /// The client is gone, takes too long, or was cut off.
+    pub(super) async fn send(mut self, stream: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+        let mut buffer = BytesMut::new();
+        while let Some(answer) = poll_fn(|cx| self.poll_next(cx)).await {
+            let (mut next, mut large) = (Some(answer), None);
+            while let Some(answer) = next.take() {
+                match answer {
+                    Answer::Small(response) => response.encode(&mut buffer),
+                    Answer::Large(frame, room) => large = Some((frame, room)),
+                }
+                if large.is_none() && buffer.len() < WRITE_BYTES {
+                    next = match poll_fn(|cx| Poll::Ready(self.poll_next(cx))).await {
+                        Poll::Ready(next) => next,
+                        Poll::Pending => None,
+                    };
+                }
+            }
+            self.write(stream, &buffer).await?;
+            // The memory of many answers is not kept for few.
+            match buffer.capacity() {
+                ..=KEPT_BYTES => buffer.clear(),
+                _ => buffer = BytesMut::new(),
+            }
+            if let Some((frame, _room)) = large {
+                self.write(stream, &frame).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes all of this. Meanwhile the front append is waited for, so that what it has taken is
+    /// the store's time and not the client's.
+    async fn write(
+        &mut self,
+        stream: &mut (impl AsyncWrite + Unpin),
+        bytes: &[u8],
+    ) -> io::Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let peer = Arc::clone(&self.peer);
+        let writing = timeout(self.stall_max, write_all(&peer, stream, bytes));
+        let mut writing = pin!(writing);
+        let written = loop {
+            let settling = self.settled.is_none() && self.front.is_some();
+            tokio::select! {
+                biased;
+                written = &mut writing => break written,
+                cut = peer.cut() => return Err(cut_off(cut)),
+                settled = poll_fn(|cx| self.poll_front(cx)), if settling => {
+                    self.settled = Some(settled);
+                }
+            }
+        };
+        written.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Answer>> {
         let others = self.others.poll_recv(cx);
-        if let Poll::Ready(Some(response)) = others {
-            return Poll::Ready(Some(response));
+        if let Poll::Ready(Some(answer)) = others {
+            return Poll::Ready(Some(answer));
+        }
+        if let Some(settled) = self.settled.take() {
+            return Poll::Ready(Some(Answer::Small(settled)));
         }
         if self.front.is_none() {
             match self.ordered.poll_recv(cx) {
-                Poll::Ready(Some(Ordered::Append(append))) => self.front = Some(append),
-                Poll::Ready(Some(Ordered::Ready(response))) => return Poll::Ready(Some(response)),
+                Poll::Ready(Some(Ordered::Append(append))) => {
+                    self.peer.front(append.began);
+                    self.front = Some(append);
+                }
+                Poll::Ready(Some(Ordered::Ready(response))) => {
+                    return Poll::Ready(Some(Answer::Small(response)));
+                }
                 // The others may still come.
                 Poll::Ready(None) => return others,
                 Poll::Pending => return Poll::Pending,
             }
         }
+        self.poll_front(cx).map(Answer::Small).map(Some)
+    }
+
+    fn poll_front(&mut self, cx: &mut Context<'_>) -> Poll<Response> {
         let Some(append) = &mut self.front else {
             return Poll::Pending;
         };
-        let result = ready!(Pin::new(&mut append.record).poll(cx));
+        let Poll::Ready(result) = Pin::new(&mut append.record).poll(cx) else {
+            return Poll::Pending;
+        };
         let id = append.id;
+        self.peer.ended(last(append.began, result.as_ref().err()));
         self.front = None;
-        Poll::Ready(Some(match result {
+        Poll::Ready(match result {
             Ok(sequence) => Response::Appended { id, sequence },
             Err(StoreError { code, text }) => Response::Refused { id, code, text },
-        }))
+        })
     }
+}
 
-    /// Sends answers as they come, all that are ready in one write.
-    pub(super) async fn send(
-        mut self,
-        stream: &mut (impl AsyncWrite + Unpin),
-        stall_max: Duration,
-    ) -> io::Result<()> {
-        let mut buffer = BytesMut::new();
-        while let Some(response) = poll_fn(|cx| self.poll_next(cx)).await {
-            response.encode(&mut buffer);
-            while buffer.len() < WRITE_BYTES {
-                let next = poll_fn(|cx| Poll::Ready(self.poll_next(cx))).await;
-                match next {
-                    Poll::Ready(Some(response)) => response.encode(&mut buffer),
-                    Poll::Ready(None) | Poll::Pending => break,
-                }
-            }
-            match timeout(stall_max, stream.write_all(&buffer)).await {
-                Ok(written) => written?,
-                Err(_) => return Err(io::ErrorKind::TimedOut.into()),
-            }
-            // The memory of a large answer is not kept for small ones.
-            buffer = match buffer.capacity() {
-                ..=WRITE_BYTES => {
-                    buffer.clear();
-                    buffer
-                }
-                _ => BytesMut::new(),
-            };
-        }
-        Ok(())
+/// How an append ended that came then. A record that breaks a limit says nothing of the store.
+pub(super) fn last(began: Instant, error: Option<&StoreError>) -> Last {
+    let ended = Instant::now();
+    let failure = error.filter(|error| error.code == Code::LogFailed);
+    Last {
+        ended,
+        took: ended.duration_since(began),
+        failure: failure.map(|error| error.text.clone()),
     }
+}
+
+/// Writes all bytes, and tells how it goes on.
+async fn write_all(
+    peer: &Peer,
+    stream: &mut (impl AsyncWrite + Unpin),
+    mut bytes: &[u8],
+) -> io::Result<()> {
+    peer.sending(Some(Instant::now()));
+    let mut since = 0;
+    while !bytes.is_empty() {
+        let written = stream.write(bytes).await?;
+        if written == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        bytes = &bytes[written..];
+        since += written;
+        if since >= PROGRESS_BYTES {
+            since = 0;
+            peer.sending(Some(Instant::now()));
+        }
+    }
+    peer.sending(None);
+    Ok(())
+}
+
+fn cut_off(cut: Cut) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::TimedOut,
+        match cut {
+            Cut::Memory => "it took no answers while others waited for memory",
+            Cut::Place => "others needed its place",
+        },
+    )
 }

@@ -1,8 +1,19 @@
 //! The server: connections in front of a store.
-// The files: `connection` is one connection's life, `answers` sends answers in their order.
+// The files: `accept` takes connections, `peers` knows them all and who has a place, `memory` who
+// may take how much; `connection` is one connection's life, `requests` begins what it asks for,
+// `reads` reads for it, `answers` sends answers in their order; `health` says whether an append
+// would be acknowledged.
 
+mod accept;
 mod answers;
+mod complaints;
 mod connection;
+mod error;
+mod health;
+mod memory;
+mod peers;
+mod reads;
+mod requests;
 
 use std::future::Future;
 use std::io;
@@ -10,22 +21,30 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
-use evenkeel::Class;
-use evenkeel::net::{TcpListener, TcpSocket, TcpStream, ToSocketAddrs, lookup_host};
+use evenkeel::net::{TcpListener, ToSocketAddrs};
 use evenkeel::time::{sleep, timeout};
-use tokio::sync::{Semaphore, watch};
-use txlog_client::frame::{Code, Response};
+use tokio::sync::watch;
+use txlog_client::frame::Code;
 
-use crate::advice;
+use self::complaints::Complaints;
+pub use self::error::BindError;
+use self::memory::Memory;
+use self::peers::Peers;
 use crate::store::{Store, StoreError};
 
 /// The limits of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerConfig {
-    /// How many connections there may be; 1 024 by default. Each may take memory for a record or
-    /// two, and for the answers to its reads.
+    /// How many connections there may be; 1 024 by default.
     pub connections_max: usize,
+    /// How many further connections may ping, but not append or read; 32 by default. The idlest of
+    /// them leaves for a newcomer.
+    pub reserve_max: usize,
+    /// How much memory all connections together may take for requests and answers, in bytes; 512
+    /// MiB by default. 64 KiB are set aside for each connection that there may be; of the rest, a
+    /// quarter is for appends and the others are for reads. The store's own memory, the program's
+    /// and the kernel's come on top.
+    pub memory_bytes: usize,
     /// How many appends of one connection may be pending; 4 096 by default. The server reads no
     /// further requests of the connection until some are durable.
     pub appends_max: usize,
@@ -45,12 +64,17 @@ pub struct ServerConfig {
     pub close_max: Duration,
     /// How often the store removes records that need not be kept; each second by default.
     pub maintain_every: Duration,
+    /// Whether the server ends when the store has failed for good; not by default: then it answers
+    /// reads.
+    pub exit_on_failure: bool,
 }
 
 impl Default for ServerConfig {
     fn default() -> Self {
         Self {
             connections_max: 1_024,
+            reserve_max: 32,
+            memory_bytes: 512 << 20,
             appends_max: 4_096,
             reads_max: 8,
             read_bytes_max: 1 << 20,
@@ -59,6 +83,7 @@ impl Default for ServerConfig {
             drain_max: Duration::from_secs(10),
             close_max: Duration::from_secs(30),
             maintain_every: Duration::from_secs(1),
+            exit_on_failure: false,
         }
     }
 }
@@ -69,12 +94,15 @@ pub struct Server<S> {
     listener: TcpListener,
     store: S,
     config: ServerConfig,
+    memory: Memory,
 }
 
 /// The state that all connections share.
 struct Context<S> {
     store: S,
     config: ServerConfig,
+    memory: Memory,
+    peers: Arc<Peers>,
     /// Becomes true when the server closes.
     closing: watch::Sender<bool>,
 }
@@ -84,27 +112,24 @@ impl<S: Store> Server<S> {
     ///
     /// # Errors
     ///
-    /// An error of the system.
+    /// [`BindError`]: the address cannot be listened on, or the memory is too little.
     pub async fn bind(
         address: impl ToSocketAddrs,
         store: S,
         config: ServerConfig,
-    ) -> io::Result<Self> {
-        let mut listener = Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "the name to listen on has no address",
-        ));
-        for address in lookup_host(address).await? {
-            listener = listen(address);
-            if listener.is_ok() {
-                break;
-            }
-        }
-        let listener = listener?;
+    ) -> Result<Self, BindError> {
+        let config = ServerConfig {
+            connections_max: config.connections_max.clamp(1, 1 << 20),
+            reserve_max: config.reserve_max.min(1 << 20),
+            ..config
+        };
+        let memory = Memory::new(&config, store.record_bytes_max())?;
+        let listener = accept::bind(address).await.map_err(BindError::Listen)?;
         Ok(Self {
             listener,
             store,
             config,
+            memory,
         })
     }
 
@@ -117,7 +142,7 @@ impl<S: Store> Server<S> {
         self.listener.local_addr()
     }
 
-    /// Serves until `ends` completes. Then it accepts no more connections or requests, answers the
+    /// Serves until `ends` completes, or the store fails for good and the server is to end then. Then it accepts no more connections or requests, answers the
     /// pending ones, and closes the store.
     ///
     /// # Errors
@@ -128,23 +153,25 @@ impl<S: Store> Server<S> {
             listener,
             store,
             config,
+            memory,
         } = self;
         let context = Arc::new(Context {
             store: store.clone(),
             config,
+            memory,
+            peers: Arc::new(Peers::new(config.connections_max, config.reserve_max)),
             closing: watch::Sender::new(false),
         });
-        let connections_max = config.connections_max.clamp(1, 1 << 20);
-        let room = Arc::new(Semaphore::new(connections_max));
         tokio::select! {
-            () = accept(listener, &context, &room) => {}
-            () = maintain(&store, config.maintain_every) => {}
+            () = accept::accept(listener, &context) => {}
+            () = maintain(&store, &config) => {}
+            () = context.memory.guard(&context.peers) => {}
             () = ends => {}
         }
         // The listener is closed by now, so the system refuses new connections.
         context.closing.send_replace(true);
-        let drained = room.acquire_many(connections_max as u32);
-        if timeout(config.drain_max, drained).await.is_err() {
+        let gone = timeout(config.drain_max, context.peers.gone()).await;
+        if gone.is_err() {
             eprintln!("txlog: connections that did not end in time were cut off");
         }
         let closed = timeout(config.close_max, store.close()).await;
@@ -159,120 +186,21 @@ impl<S: Store> Server<S> {
     }
 }
 
-/// The backlog of the listener: as long as systems commonly allow.
-const BACKLOG: u32 = 4_096;
-
-/// Listens with keep-alive, which accepted connections inherit: the system probes idle clients, so
-/// that one whose machine is gone frees its place at some time.
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = match address {
-        SocketAddr::V4(_) => TcpSocket::new_v4()?,
-        SocketAddr::V6(_) => TcpSocket::new_v6()?,
-    };
-    socket.set_reuseaddr(true)?;
-    socket.set_keepalive(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
-}
-
-/// Accepts connections. Does not return.
-async fn accept<S: Store>(listener: TcpListener, context: &Arc<Context<S>>, room: &Arc<Semaphore>) {
-    let mut complaints = Complaints::default();
-    loop {
-        let (stream, _) = match listener.accept().await {
-            Ok(accepted) => {
-                complaints.pass();
-                accepted
-            }
-            Err(error) => {
-                complaints.say(format!("cannot accept: {}", advice::of_accepting(&error)));
-                // Usually there are no descriptors left, which passes when connections end.
-                sleep(Duration::from_millis(10)).await;
-                continue;
-            }
-        };
-        match Arc::clone(room).try_acquire_owned() {
-            Ok(place) => {
-                let context = Arc::clone(context);
-                // Urgent as long as it only pings; see `connection`.
-                drop(evenkeel::spawn_in(
-                    Class::URGENT,
-                    connection::begin(context, stream, place),
-                ));
-            }
-            Err(_) => refuse(&stream, context.config.connections_max),
-        }
-    }
-}
-
-/// Tells a client that there is no room. The buffer of a new connection takes this at once.
-fn refuse(stream: &TcpStream, connections_max: usize) {
-    let mut buffer = BytesMut::new();
-    Response::Fault {
-        code: Code::TooManyConnections,
-        text: format!("the server has {connections_max} connections, its limit; try again later"),
-    }
-    .encode(&mut buffer);
-    // If this fails, the client only sees the connection closed.
-    let _ = stream.try_write(&buffer);
-}
-
-/// Lets the store remove old records from time to time, and reports when it has failed. Does not
-/// return.
-async fn maintain<S: Store>(store: &S, every: Duration) {
+/// Lets the store remove old records from time to time, and reports when it has failed. Returns when
+/// the server is to end for that.
+async fn maintain<S: Store>(store: &S, config: &ServerConfig) {
     let (mut failures, mut removals) = <(Complaints, Complaints)>::default();
     loop {
-        sleep(every).await;
+        sleep(config.maintain_every).await;
         if let Some(failure) = store.failure() {
             failures.say(failure.to_string());
+            if config.exit_on_failure && store.has_failed_for_good() {
+                return;
+            }
         }
         match store.maintain().await {
             Ok(()) => removals.pass(),
             Err(error) => removals.say(format!("cannot remove old records: {error}")),
         }
-    }
-}
-
-/// Reports an error that occurs again and again only once, until it is over or another occurs, so
-/// that the server's output shows what is new.
-#[derive(Debug, Default)]
-struct Complaints {
-    said: Option<String>,
-}
-
-impl Complaints {
-    fn say(&mut self, what: String) {
-        if self.is_new(&what) {
-            eprintln!("txlog: {what}");
-        }
-    }
-
-    /// Whether this was not the last message.
-    fn is_new(&mut self, what: &str) -> bool {
-        let is_new = self.said.as_deref() != Some(what);
-        if is_new {
-            self.said = Some(what.to_owned());
-        }
-        is_new
-    }
-
-    /// The error is over.
-    fn pass(&mut self) {
-        self.said = None;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_goes_wrong_again_and_again_is_said_once() {
-        let mut complaints = Complaints::default();
-        assert!(complaints.is_new("no files"));
-        assert!(!complaints.is_new("no files"));
-        assert!(complaints.is_new("no memory"));
-        complaints.pass();
-        assert!(complaints.is_new("no memory"));
     }
 }

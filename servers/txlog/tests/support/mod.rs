@@ -1,6 +1,7 @@
 //! Helpers of the log's tests.
 #![allow(dead_code, reason = "each test crate uses a part")]
 
+pub(crate) mod held;
 pub(crate) mod memory;
 pub(crate) mod program;
 pub(crate) mod served;

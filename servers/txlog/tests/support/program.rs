@@ -28,7 +28,22 @@ impl Server {
     }
 
     pub(crate) fn start_with(options: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_txlog"))
+        Self::begin(Command::new(env!("CARGO_BIN_EXE_txlog")), options)
+    }
+
+    /// Starts a server whose files cannot grow: its first append fails for good.
+    pub(crate) fn start_without_room(directory: &Path, options: &[&str]) -> Self {
+        let mut shell = Command::new("sh");
+        let limit = "trap '' XFSZ; ulimit -f 1; exec \"$@\"";
+        shell.args(["-c", limit, "sh", env!("CARGO_BIN_EXE_txlog")]);
+        let directory = directory.to_str().unwrap();
+        let mut all = vec!["--dir", directory];
+        all.extend(options);
+        Self::begin(shell, &all)
+    }
+
+    fn begin(mut command: Command, options: &[&str]) -> Self {
+        let mut child = command
             .args(["serve", "--listen", "127.0.0.1:0"])
             .args(options)
             .stdout(Stdio::piped())
@@ -64,6 +79,11 @@ impl Server {
             Err(_) => panic!("the server does not listen: {}", server.end()),
         }
         server
+    }
+
+    /// Its process's id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     pub(crate) fn kill(&mut self) {

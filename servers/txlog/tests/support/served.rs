@@ -10,6 +10,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::oneshot;
 use txlog::log::{Log, LogConfig};
 use txlog::server::{Server, ServerConfig};
+use txlog::store::Store;
 use txlog_client::frame::{Code, Request, Response, VERSION};
 use txlog_client::wire::FrameReader;
 
@@ -34,17 +35,26 @@ pub(crate) fn serving_log<F>(
     run(async {
         let disk = MemoryDisk::new(1);
         let (log, _) = Log::open(disk.clone(), log).await.unwrap();
-        let server = Server::bind("127.0.0.1:0", log, config).await.unwrap();
-        let address = server.local_addr().unwrap();
-        let (end, ends) = oneshot::channel::<()>();
-        let server = evenkeel::spawn(server.run(async {
-            let _ = ends.await;
-        }));
-        test(address, disk).await;
-        drop(end);
-        // The log may have failed on purpose.
-        let _ = server.await.unwrap();
+        serving_store(log, config, async |address| test(address, disk).await).await;
     });
+}
+
+/// Serves any store while `test` runs, and closes the server after it.
+pub(crate) async fn serving_store<S: Store>(
+    store: S,
+    config: ServerConfig,
+    test: impl AsyncFnOnce(SocketAddr),
+) {
+    let server = Server::bind("127.0.0.1:0", store, config).await.unwrap();
+    let address = server.local_addr().unwrap();
+    let (end, ends) = oneshot::channel::<()>();
+    let server = evenkeel::spawn(server.run(async {
+        let _ = ends.await;
+    }));
+    test(address).await;
+    drop(end);
+    // The log may have failed on purpose.
+    let _ = server.await.unwrap();
 }
 
 /// A connection that may send anything.

@@ -1,0 +1,79 @@
+//! Why a request or a connection failed, as a number.
+
+/// Why a request or a connection failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Code {
+    /// The first frame is not a hello of this protocol.
+    NotTxlog,
+    /// The server speaks none of the client's versions.
+    Version,
+    /// A frame is malformed.
+    BadFrame,
+    /// A frame is too long.
+    FrameTooLong,
+    /// The server has as many connections as it may have.
+    TooManyConnections,
+    /// The hello, the rest of a frame, or reading the answers took too long.
+    TooSlow,
+    /// The server is shutting down.
+    Closing,
+    /// The record is larger than the server takes.
+    RecordTooLarge,
+    /// The records asked for are no longer kept.
+    Trimmed,
+    /// The log has failed, or it is unknown whether the record is durable.
+    LogFailed,
+    /// The connection has too many pending reads.
+    TooManyReads,
+    /// The records asked for are beyond the end of the log.
+    OutOfRange,
+    /// The server has another log than the reader expects.
+    OtherLog,
+    /// The log has lost or replaced durable records since the reader was there.
+    NewEpoch,
+    /// The server had no memory left for this read in time.
+    Busy,
+    /// A code that this version does not know.
+    Other(u16),
+}
+
+/// Codes and their numbers.
+pub(super) const CODES: [(Code, u16); 15] = [
+    (Code::NotTxlog, 1),
+    (Code::Version, 2),
+    (Code::BadFrame, 3),
+    (Code::FrameTooLong, 4),
+    (Code::TooManyConnections, 5),
+    (Code::TooSlow, 6),
+    (Code::Closing, 7),
+    (Code::RecordTooLarge, 16),
+    (Code::Trimmed, 17),
+    (Code::LogFailed, 18),
+    (Code::TooManyReads, 19),
+    (Code::OutOfRange, 20),
+    (Code::OtherLog, 21),
+    (Code::NewEpoch, 22),
+    (Code::Busy, 24),
+];
+
+impl Code {
+    /// The number in the frame.
+    pub fn number(self) -> u16 {
+        match self {
+            Code::Other(number) => number,
+            known => CODES
+                .iter()
+                .find(|(code, _)| *code == known)
+                .map_or(0, |(_, number)| *number),
+        }
+    }
+
+    /// The code with this number.
+    pub fn of(number: u16) -> Self {
+        CODES
+            .iter()
+            .find(|(_, known)| *known == number)
+            .map_or(Code::Other(number), |(code, _)| *code)
+    }
+}

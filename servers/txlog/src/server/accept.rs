@@ -1,0 +1,90 @@
+//! Listening, and taking connections.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use evenkeel::Class;
+use evenkeel::net::{TcpListener, TcpSocket, TcpStream, ToSocketAddrs, lookup_host};
+use evenkeel::time::sleep;
+use txlog_client::frame::{Code, Response};
+
+use super::complaints::Complaints;
+use super::{Context, connection};
+use crate::advice;
+use crate::store::Store;
+
+/// The backlog of the listener: as long as systems commonly allow.
+const BACKLOG: u32 = 4_096;
+
+/// Listens on the first address of the name that can be listened on.
+pub(super) async fn bind(address: impl ToSocketAddrs) -> io::Result<TcpListener> {
+    let mut listener = Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "the name to listen on has no address",
+    ));
+    for address in lookup_host(address).await? {
+        listener = listen(address);
+        if listener.is_ok() {
+            break;
+        }
+    }
+    listener
+}
+
+/// Accepts connections. Does not return.
+pub(super) async fn accept<S: Store>(listener: TcpListener, context: &Arc<Context<S>>) {
+    let mut complaints = Complaints::default();
+    loop {
+        let (stream, _) = match listener.accept().await {
+            Ok(accepted) => {
+                complaints.pass();
+                accepted
+            }
+            Err(error) => {
+                complaints.say(format!("cannot accept: {}", advice::of_accepting(&error)));
+                // Usually there are no descriptors left, which passes when connections end.
+                sleep(Duration::from_millis(10)).await;
+                continue;
+            }
+        };
+        match context.peers.join(Instant::now()) {
+            Some(member) => {
+                let context = Arc::clone(context);
+                // Urgent as long as it only pings; see `connection`.
+                drop(evenkeel::spawn_in(
+                    Class::URGENT,
+                    connection::begin(context, stream, member),
+                ));
+            }
+            None => refuse(&stream, context.config.connections_max),
+        }
+    }
+}
+
+/// Tells a client that there is no room. The buffer of a new connection takes this at once.
+fn refuse(stream: &TcpStream, connections_max: usize) {
+    let mut buffer = BytesMut::new();
+    Response::Fault {
+        code: Code::TooManyConnections,
+        text: format!("the server has {connections_max} connections, its limit; try again later"),
+    }
+    .encode(&mut buffer);
+    // If this fails, the client only sees the connection closed.
+    let _ = stream.try_write(&buffer);
+}
+
+/// Listens with keep-alive, which accepted connections inherit: the system probes idle clients, so
+/// that one whose machine is gone frees its place at some time.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.set_reuseaddr(true)?;
+    socket.set_keepalive(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}

@@ -1,0 +1,28 @@
+//! Why a server cannot begin.
+
+use std::io;
+
+/// Why a server cannot begin.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BindError {
+    /// The address cannot be listened on.
+    #[error(transparent)]
+    Listen(io::Error),
+    /// The memory is too little.
+    #[error(
+        "{bytes} bytes of memory are too little for {connections} connections and records of up to \
+         {record_bytes_max} bytes: give at least {least} by --memory-bytes, or make \
+         --connections-max or --record-bytes-max smaller"
+    )]
+    Memory {
+        /// What was given.
+        bytes: usize,
+        /// The least that suffices.
+        least: usize,
+        /// How many connections there may be, with those in reserve.
+        connections: usize,
+        /// The largest record.
+        record_bytes_max: usize,
+    },
+}

@@ -1,0 +1,244 @@
+//! The requests of a connection that appends or reads, each begun as soon as there is room for it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use evenkeel::net::tcp::OwnedReadHalf;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use txlog_client::frame::{Code, RECORD_OVERHEAD, Request, Response, VERSION_MIN};
+use txlog_client::wire::FrameReader;
+
+use super::answers::{Answer, Append, Ordered, last};
+use super::connection::{Asked, End, Fault, next_request};
+use super::memory::Room;
+use super::peers::Peer;
+use super::reads::{self, Reading};
+use super::{Context, health};
+use crate::log::ReadLimits;
+use crate::store::{Identity, Store, StoreError};
+
+/// The state of the task that reads requests.
+pub(super) struct Requests<S: Store> {
+    pub(super) context: Arc<Context<S>>,
+    pub(super) peer: Arc<Peer>,
+    /// The protocol's version that is spoken.
+    pub(super) version: u16,
+    /// Places for appends. The append to be answered next is not in the queue of answers.
+    pub(super) appends: Arc<Semaphore>,
+    /// Places for reads.
+    pub(super) reads: Arc<Semaphore>,
+    /// The connection's share of the memory for reads.
+    pub(super) share: Arc<Semaphore>,
+    pub(super) ordered: mpsc::Sender<Ordered<S::Pending>>,
+    pub(super) others: mpsc::Sender<Answer>,
+    /// Dropped when no more requests are taken: then reads stop waiting for new records.
+    pub(super) taking: watch::Sender<()>,
+}
+
+impl<S: Store> Requests<S> {
+    /// Takes requests until the client sends no more, the server closes, or there is a fault.
+    pub(super) async fn take(self, frames: &mut FrameReader<OwnedReadHalf>, first: Asked) -> End {
+        let mut closing = self.context.closing.subscribe();
+        let mut request = first;
+        loop {
+            if !self.begin(request).await? {
+                return Ok(());
+            }
+            let next = tokio::select! {
+                biased;
+                _ = closing.wait_for(|closing| *closing) => return Err(Fault::closing()),
+                // The sender of answers has ended: the client is gone.
+                () = self.ordered.closed() => return Ok(()),
+                cut = self.peer.cut() => return Err(Fault::cut(cut)),
+                next = next_request(frames, &self.context, &self.peer) => next?,
+            };
+            match next {
+                Some(next) => request = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Begins a request, as soon as there is room for it. False if the sender of answers has ended.
+    async fn begin(&self, Asked { request, room }: Asked) -> Result<bool, Fault> {
+        match request {
+            Request::Append { id, payload } => Ok(self.append(id, payload, room).await.is_some()),
+            Request::Read {
+                id,
+                from,
+                records_max,
+                bytes_max,
+                wait_ms,
+                of,
+            } => {
+                let most = self.context.config.read_bytes_max;
+                let limits = ReadLimits {
+                    // Records without bytes take memory, too.
+                    records_max: (records_max as usize).clamp(1, (most / RECORD_OVERHEAD).max(1)),
+                    bytes_max: (bytes_max as usize).min(most),
+                };
+                let reading = Reading {
+                    id,
+                    from,
+                    limits: self.context.memory.limit(limits),
+                    wait: Duration::from_millis(wait_ms.into()),
+                    of,
+                    version: self.version,
+                };
+                self.begin_read(reading).await;
+                Ok(true)
+            }
+            Request::Health { id, within_ms } => {
+                let within = Duration::from_millis(within_ms.into());
+                self.begin_health(id, within).await;
+                Ok(true)
+            }
+            Request::Ping { id } => Ok(self.answer(Response::Pong { id }).await),
+            Request::Hello { .. } => Err(Fault::new(Code::BadFrame, "a second hello")),
+        }
+    }
+
+    async fn answer(&self, response: Response) -> bool {
+        self.others.send(Answer::Small(response)).await.is_ok()
+    }
+
+    /// `None` if the sender of answers has ended.
+    async fn append(&self, id: u64, payload: Bytes, room: Option<Room>) -> Option<()> {
+        // Places first, which bounds the pending appends. If the sender of answers has ended, all
+        // places are free.
+        let place = Arc::clone(&self.appends).acquire_owned().await.ok()?;
+        let room = match room {
+            Some(room) => room,
+            None => tokio::select! {
+                room = self.context.memory.for_append(&self.peer, payload.len()) => room,
+                () = self.ordered.closed() => return None,
+            },
+        };
+        let answer = self.ordered.reserve().await.ok()?;
+        let began = Instant::now();
+        self.peer.submitting(Some(began));
+        let submitted = self.submit(payload).await;
+        self.peer.submitting(None);
+        answer.send(match submitted {
+            Ok(record) => Ordered::Append(Append {
+                id,
+                record,
+                began,
+                _place: place,
+                _room: room,
+            }),
+            Err(error) => {
+                self.peer.ended(last(began, Some(&error)));
+                Ordered::Ready(self.refused(id, error))
+            }
+        });
+        Some(())
+    }
+
+    /// Submits a record, unless it is too large: where records have to be small, a frame may have
+    /// room for more.
+    async fn submit(&self, payload: Bytes) -> Result<S::Pending, StoreError> {
+        let store = &self.context.store;
+        let (bytes, bytes_max) = (payload.len(), store.record_bytes_max());
+        if bytes > bytes_max {
+            let text = format!("a record of {bytes} bytes; the server takes {bytes_max} at most");
+            return Err(StoreError::new(Code::RecordTooLarge, text));
+        }
+        store.submit(payload).await
+    }
+
+    async fn begin_read(&self, reading: Reading) {
+        let id = reading.id;
+        let Some(place) = self.read_place(id).await else {
+            return;
+        };
+        let context = Arc::clone(&self.context);
+        let (peer, share) = (Arc::clone(&self.peer), Arc::clone(&self.share));
+        let others = self.others.clone();
+        let taking = self.taking.subscribe();
+        drop(evenkeel::spawn(async move {
+            let mut closing = context.closing.subscribe();
+            let from = reading.from;
+            let answer = tokio::select! {
+                answer = reads::answer(&context, &peer, &share, reading, taking) => answer,
+                _ = closing.wait_for(|closing| *closing) => Answer::Small(empty(id, from)),
+                () = others.closed() => return,
+            };
+            // The read stays pending until there is room for its answer, so a client that reads
+            // no answers gets no more of them. If the sender has ended, the connection is about
+            // to end.
+            let Ok(room) = others.reserve().await else {
+                return;
+            };
+            // The place is free before the answer is sent, so that the client may ask again.
+            drop(place);
+            room.send(answer);
+        }));
+    }
+
+    /// Answers when it is known, which may be as long as an append may take.
+    async fn begin_health(&self, id: u64, within: Duration) {
+        let Some(place) = self.read_place(id).await else {
+            return;
+        };
+        let context = Arc::clone(&self.context);
+        let others = self.others.clone();
+        drop(evenkeel::spawn(async move {
+            let answer = tokio::select! {
+                answer = health::answer(&context, id, within) => answer,
+                () = others.closed() => return,
+            };
+            drop(place);
+            // If the sender has ended, the connection is about to end.
+            let _ = others.send(Answer::Small(answer)).await;
+        }));
+    }
+
+    /// A place among the connection's pending reads; if there is none, the client is told.
+    async fn read_place(&self, id: u64) -> Option<OwnedSemaphorePermit> {
+        if let Ok(place) = Arc::clone(&self.reads).try_acquire_owned() {
+            return Some(place);
+        }
+        let reads_max = self.context.config.reads_max;
+        let text = format!("{reads_max} reads of this connection are under way; await one");
+        let error = StoreError::new(Code::TooManyReads, text);
+        // If the sender has ended, the connection is about to end.
+        let _ = self.answer(self.refused(id, error)).await;
+        None
+    }
+
+    fn refused(&self, id: u64, error: StoreError) -> Response {
+        refused(&self.context.store, self.version, id, error)
+    }
+}
+
+/// An error as a client of this version is told, with the numbers that it needs to go on.
+pub(super) fn refused<S: Store>(store: &S, version: u16, id: u64, error: StoreError) -> Response {
+    let StoreError { code, text } = error;
+    let numbers = match code {
+        Code::OutOfRange => <[u64; 2]>::from(store.bounds()),
+        Code::OtherLog | Code::NewEpoch => {
+            let Identity { log, epoch } = store.identity();
+            [log, epoch]
+        }
+        _ => return Response::Refused { id, code, text },
+    };
+    match version {
+        VERSION_MIN => Response::Refused { id, code, text },
+        _ => Response::RefusedAt {
+            id,
+            code,
+            numbers,
+            text,
+        },
+    }
+}
+
+fn empty(id: u64, next: u64) -> Response {
+    Response::Records {
+        id,
+        next,
+        records: Vec::new(),
+    }
+}
