@@ -182,12 +182,14 @@ pub enum Code {
     LogFailed,
     /// The connection has too many pending reads.
     TooManyReads,
+    /// The records asked for begin beyond the end of the log.
+    OutOfRange,
     /// A code that this version does not know.
     Other(u16),
 }
 
 /// Codes and their numbers.
-const CODES: [(Code, u16); 11] = [
+const CODES: [(Code, u16); 12] = [
     (Code::NotTxlog, 1),
     (Code::Version, 2),
     (Code::BadFrame, 3),
@@ -199,6 +201,7 @@ const CODES: [(Code, u16); 11] = [
     (Code::Trimmed, 17),
     (Code::LogFailed, 18),
     (Code::TooManyReads, 19),
+    (Code::OutOfRange, 20),
 ];
 
 impl Code {

@@ -10,6 +10,16 @@ use txlog_client::frame::Code;
 use crate::advice;
 use crate::log::{Disk, Log, LogError, Pending, ReadLimits};
 
+/// Which log a store holds, and which history of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The log's id.
+    pub log: u64,
+    /// Grows when durable records were lost or replaced; a reader's position in an earlier one
+    /// means nothing.
+    pub epoch: u64,
+}
+
 /// A log of records, numbered in order. There may be gaps, if the store lets its users delete
 /// records.
 pub trait Store: Clone + Send + Sync + 'static {
@@ -35,6 +45,9 @@ pub trait Store: Clone + Send + Sync + 'static {
 
     /// The numbers of the oldest record and of the next one.
     fn bounds(&self) -> (u64, u64);
+
+    /// Which log it holds. This may change while the server runs.
+    fn identity(&self) -> Identity;
 
     /// Why it takes no more records, if it has failed for good.
     fn failure(&self) -> Option<StoreError> {
@@ -152,6 +165,10 @@ impl<D: Disk> Store for Log<D> {
 
     fn bounds(&self) -> (u64, u64) {
         (self.first(), self.next())
+    }
+
+    fn identity(&self) -> Identity {
+        Log::identity(self)
     }
 
     fn failure(&self) -> Option<StoreError> {

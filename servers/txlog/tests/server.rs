@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{oneshot, watch};
 use txlog::log::{Log, LogConfig, ReadLimits};
 use txlog::server::{Server, ServerConfig};
-use txlog::store::{Found, Store, StoreError};
+use txlog::store::{Found, Identity, Store, StoreError};
 use txlog_client::frame::{Code, Request, Response, VERSION};
 use txlog_client::{Client, ClientError, ReadFrom};
 
@@ -335,6 +335,10 @@ impl Store for Watched {
 
     fn bounds(&self) -> (u64, u64) {
         Store::bounds(&self.log)
+    }
+
+    fn identity(&self) -> Identity {
+        Store::identity(&self.log)
     }
 
     fn record_bytes_max(&self) -> usize {

@@ -19,7 +19,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::oneshot;
 use txlog::log::{LogConfig, ReadLimits};
 use txlog::server::{Server, ServerConfig};
-use txlog::store::{Found, Store, StoreError};
+use txlog::store::{Found, Identity, Store, StoreError};
 use txlog_client::Client;
 use txlog_client::frame::{APPEND_OVERHEAD, Code, Request, Response, SMALL_BYTES_MAX};
 
@@ -166,6 +166,10 @@ impl Store for Never {
 
     fn bounds(&self) -> (u64, u64) {
         (1, 1)
+    }
+
+    fn identity(&self) -> Identity {
+        Identity { log: 1, epoch: 0 }
     }
 
     fn record_bytes_max(&self) -> usize {

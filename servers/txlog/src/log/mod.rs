@@ -46,6 +46,8 @@ use bytes::Bytes;
 use evenkeel::fs::{Commit, GroupCommit, GroupCommitStats, Position};
 use tokio::sync::watch;
 
+use crate::store::Identity;
+
 pub use disk::{Disk, DiskFile, LocalDisk};
 pub use error::LogError;
 pub use read::ReadLimits;
@@ -185,6 +187,14 @@ impl<D: Disk> Log<D> {
     /// The number of the next record: all before it are durable.
     pub fn next(&self) -> u64 {
         *self.shared.next.borrow()
+    }
+
+    /// Which log it is.
+    pub fn identity(&self) -> Identity {
+        Identity {
+            log: u64::from(self.shared.log_id),
+            epoch: 0,
+        }
     }
 
     /// The largest record it takes, in bytes.

@@ -81,6 +81,17 @@ impl Server {
         assert!(status.success());
     }
 
+    /// The names of its threads.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn threads(&self) -> Vec<String> {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        let name = |thread: std::io::Result<std::fs::DirEntry>| {
+            let name = std::fs::read_to_string(thread.unwrap().path().join("comm"));
+            name.unwrap_or_default().trim_end().to_owned()
+        };
+        threads.map(name).collect()
+    }
+
     /// Waits until it ends by itself.
     pub(crate) fn ended(&mut self) -> ExitStatus {
         wait(&mut self.child)
