@@ -49,7 +49,7 @@ pub(crate) const STEPS: &[Step] = &[
     },
     Step {
         name: "features",
-        about: "each feature of evenkeel stands alone",
+        about: "each feature of evenkeel stands alone; txlog without NATS",
         run: features,
     },
     Step {
@@ -195,7 +195,9 @@ fn features() -> Result<()> {
         ))
         .run()?;
     }
-    Ok(())
+    Cargo::new("clippy --package txlog --no-default-features --all-targets -- -D warnings")
+        .run()?;
+    Cargo::new("test --package txlog --no-default-features --test nats_without").run()
 }
 
 /// The names in a manifest's `[features]`, but for `default`.

@@ -385,30 +385,11 @@ impl Response {
                 buffer.put_u64_le(*sequence);
             }),
             Response::Records { id, next, records } => {
-                let bytes: usize = records
-                    .iter()
-                    .map(|record| RECORD_OVERHEAD + record.payload.len())
-                    .sum();
-                framed(buffer, 0x83, RECORDS_OVERHEAD - 1 + bytes, |buffer| {
-                    buffer.put_u64_le(*id);
-                    buffer.put_u64_le(*next);
-                    buffer.put_u32_le(records.len() as u32);
-                    for record in records {
-                        buffer.put_u64_le(record.sequence);
-                        buffer.put_u64_le(record.time_ms);
-                        buffer.put_u32_le(record.payload.len() as u32);
-                        buffer.put_slice(&record.payload);
-                    }
-                });
+                put_records(buffer, *id, *next, records);
             }
             Response::Pong { id } => framed(buffer, 0x84, 8, |buffer| buffer.put_u64_le(*id)),
             Response::Refused { id, code, text } => {
-                let text = cut(text);
-                framed(buffer, 0x85, 10 + text.len(), |buffer| {
-                    buffer.put_u64_le(*id);
-                    buffer.put_u16_le(code.number());
-                    buffer.put_slice(text.as_bytes());
-                });
+                put_refused(buffer, (*id, *code), cut(text));
             }
             Response::RefusedAt {
                 id,
@@ -416,13 +397,7 @@ impl Response {
                 numbers,
                 text,
             } => {
-                let text = cut(text);
-                framed(buffer, 0x88, 26 + text.len(), |buffer| {
-                    buffer.put_u64_le(*id);
-                    buffer.put_u16_le(code.number());
-                    numbers.iter().for_each(|number| buffer.put_u64_le(*number));
-                    buffer.put_slice(text.as_bytes());
-                });
+                put_refused_at(buffer, (*id, *code), *numbers, cut(text));
             }
             Response::Health {
                 id,
@@ -508,6 +483,44 @@ impl Response {
         fields.end()?;
         Ok(response)
     }
+}
+
+/// Adds the answer to a read.
+fn put_records(buffer: &mut BytesMut, id: u64, next: u64, records: &[Record]) {
+    let bytes: usize = records
+        .iter()
+        .map(|record| RECORD_OVERHEAD + record.payload.len())
+        .sum();
+    framed(buffer, 0x83, RECORDS_OVERHEAD - 1 + bytes, |buffer| {
+        buffer.put_u64_le(id);
+        buffer.put_u64_le(next);
+        buffer.put_u32_le(records.len() as u32);
+        for record in records {
+            buffer.put_u64_le(record.sequence);
+            buffer.put_u64_le(record.time_ms);
+            buffer.put_u32_le(record.payload.len() as u32);
+            buffer.put_slice(&record.payload);
+        }
+    });
+}
+
+/// Adds a refusal.
+fn put_refused(buffer: &mut BytesMut, (id, code): (u64, Code), text: &str) {
+    framed(buffer, 0x85, 10 + text.len(), |buffer| {
+        buffer.put_u64_le(id);
+        buffer.put_u16_le(code.number());
+        buffer.put_slice(text.as_bytes());
+    });
+}
+
+/// Adds a refusal that has numbers.
+fn put_refused_at(buffer: &mut BytesMut, (id, code): (u64, Code), numbers: [u64; 2], text: &str) {
+    framed(buffer, 0x88, 26 + text.len(), |buffer| {
+        buffer.put_u64_le(id);
+        buffer.put_u16_le(code.number());
+        numbers.iter().for_each(|number| buffer.put_u64_le(*number));
+        buffer.put_slice(text.as_bytes());
+    });
 }
 
 /// Adds a frame whose fields have this many bytes.

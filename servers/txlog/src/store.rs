@@ -101,6 +101,7 @@ impl From<LogError> for StoreError {
     fn from(error: LogError) -> Self {
         let code = match &error {
             LogError::Trimmed { .. } => Code::Trimmed,
+            LogError::OutOfRange { .. } => Code::OutOfRange,
             LogError::Commit(error) if error.is_too_large() => Code::RecordTooLarge,
             LogError::Commit(error) if error.is_closed() => Code::Closing,
             _ => Code::LogFailed,
@@ -159,11 +160,7 @@ impl<D: Disk> Store for Log<D> {
     }
 
     async fn read(&self, from: u64, limits: ReadLimits) -> Result<Found, StoreError> {
-        let records = match Log::read(self, from, limits).await {
-            // The protocol has no word for this yet: the reader waits for the record.
-            Err(LogError::OutOfRange { .. }) => Vec::new(),
-            read => read?,
-        };
+        let records = Log::read(self, from, limits).await?;
         let next = records.last().map_or(from, |record| record.sequence + 1);
         Ok(Found { records, next })
     }
@@ -177,10 +174,7 @@ impl<D: Disk> Store for Log<D> {
     }
 
     fn identity(&self) -> Identity {
-        Identity {
-            log: Log::id(self).into(),
-            epoch: 0,
-        }
+        Log::identity(self)
     }
 
     fn has_failed_for_good(&self) -> bool {

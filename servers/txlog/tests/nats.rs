@@ -1,97 +1,20 @@
 //! A JetStream as the store. Needs `nats-server`; without it, the tests say so and pass.
 
+#![cfg(feature = "nats")]
+
 mod support;
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use evenkeel::task::JoinSet;
+use support::nats::{Nats, free_port, run};
 use support::program::{Server, run_command};
-use support::{LIMIT, all_of, run};
+use support::{LIMIT, all_of};
 use txlog::log::{ReadLimits, Retention};
 use txlog::nats::{NatsConfig, NatsStore};
 use txlog::store::{Found, Store};
 use txlog_client::frame::Code;
 use txlog_client::{Client, ReadFrom};
-
-/// A NATS server that is ended by its id.
-struct Nats {
-    child: Child,
-    address: String,
-}
-
-impl Nats {
-    /// A server with JetStream in this directory; `None` if none can be started.
-    fn start(directory: &Path) -> Option<Self> {
-        Self::start_at(directory, free_port())
-    }
-
-    fn start_at(directory: &Path, port: u16) -> Option<Self> {
-        let started = Command::new("nats-server")
-            .args(["-a", "127.0.0.1", "-p", &port.to_string(), "-js", "-sd"])
-            .arg(directory)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn();
-        let mut child = match started {
-            Ok(child) => child,
-            Err(error) => {
-                eprintln!("skipped: nats-server is not installed here ({error})");
-                return None;
-            }
-        };
-        let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
-        let ready = log.any(|line| line.is_ok_and(|line| line.contains("Server is ready")));
-        assert!(ready, "nats-server ends instead of serving");
-        // It would stop at a full pipe.
-        std::thread::spawn(move || log.for_each(drop));
-        let address = format!("127.0.0.1:{port}");
-        Some(Self { child, address })
-    }
-
-    fn config(&self) -> NatsConfig {
-        NatsConfig {
-            address: self.address.clone(),
-            ..NatsConfig::default()
-        }
-    }
-}
-
-impl Nats {
-    /// Deletes single records of a stream, as its owner may with NATS's own tools.
-    fn delete(&self, stream: &str, records: impl IntoIterator<Item = u64>) {
-        let mut tool = TcpStream::connect(&self.address).unwrap();
-        tool.set_read_timeout(Some(LIMIT)).unwrap();
-        let mut answers = BufReader::new(tool.try_clone().unwrap()).lines();
-        let hello = "CONNECT {\"verbose\":false}\r\nSUB answers 1\r\n";
-        tool.write_all(hello.as_bytes()).unwrap();
-        for record in records {
-            let request = format!("{{\"seq\":{record}}}");
-            let subject = format!("$JS.API.STREAM.MSG.DELETE.{stream}");
-            let length = request.len();
-            let publish = format!("PUB {subject} answers {length}\r\n{request}\r\n");
-            tool.write_all(publish.as_bytes()).unwrap();
-            let mut answers = answers.by_ref().map(Result::unwrap);
-            let answer = answers.find(|line| line.starts_with('{')).unwrap();
-            assert!(answer.contains("\"success\":true"), "{answer}");
-        }
-    }
-}
-
-impl Drop for Nats {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
-}
 
 #[test]
 fn records_are_numbered_and_read_back() {
@@ -231,7 +154,12 @@ fn what_was_acknowledged_is_there_when_nats_comes_back() {
         return;
     };
     run(async {
-        let store = NatsStore::connect(nats.config()).await.unwrap();
+        // Not longer than this test can wait for records whose acknowledgement is lost.
+        let config = NatsConfig {
+            answer_max: Duration::from_secs(2),
+            ..nats.config()
+        };
+        let store = NatsStore::connect(config).await.unwrap();
         let mut tasks = JoinSet::new();
         for task in 0..4 {
             let store = store.clone();
@@ -355,4 +283,30 @@ fn who_follows_waits_behind_records_that_are_gone() {
             (6, &b"came"[..])
         );
     });
+}
+
+/// Only who wants a JetStream pays for the client.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_server_with_a_directory_starts_no_tokio() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(&directory.path().join("log"), &[]);
+    let threads = server.threads();
+    assert!(
+        threads.iter().any(|name| name.starts_with("evenkeel")),
+        "{threads:?}"
+    );
+    assert!(
+        !threads.iter().any(|name| name.contains("tokio")),
+        "{threads:?}"
+    );
+    let Some(nats) = Nats::start(&directory.path().join("nats")) else {
+        return;
+    };
+    let server = Server::start_with(&["--nats", &nats.address]);
+    let threads = server.threads();
+    assert!(
+        threads.iter().any(|name| name.contains("tokio")),
+        "{threads:?}"
+    );
 }

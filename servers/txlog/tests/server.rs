@@ -344,6 +344,10 @@ impl Store for Watched {
         Store::bounds(&self.log)
     }
 
+    fn identity(&self) -> Identity {
+        Store::identity(&self.log)
+    }
+
     fn record_bytes_max(&self) -> usize {
         Store::record_bytes_max(&self.log)
     }

@@ -166,12 +166,12 @@ impl Store for Never {
         pending().await
     }
 
-    fn identity(&self) -> Identity {
-        Identity { log: 1, epoch: 0 }
-    }
-
     fn bounds(&self) -> (u64, u64) {
         (1, 1)
+    }
+
+    fn identity(&self) -> Identity {
+        Identity { log: 1, epoch: 0 }
     }
 
     fn record_bytes_max(&self) -> usize {

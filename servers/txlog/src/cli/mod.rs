@@ -2,6 +2,7 @@
 
 mod bench;
 mod client;
+mod nats;
 mod serve;
 mod upkeep;
 mod verify;
@@ -68,7 +69,8 @@ enum Command {
 Examples:
   txlog serve --dir /var/lib/txlog
   txlog serve --dir /var/lib/txlog --listen 0.0.0.0:7010 --keep-bytes 10000000000
-  txlog serve --nats 127.0.0.1:4222 --stream orders")]
+  txlog serve --nats 127.0.0.1:4222 --stream orders
+  txlog serve --nats nats.example.org:4222 --nats-ca ca.pem --nats-creds txlog.creds")]
 pub(crate) struct ServeArguments {
     /// Where to listen; port 0 takes a free one.
     #[arg(long, default_value = "127.0.0.1:7010", value_name = "ADDRESS")]
@@ -76,15 +78,8 @@ pub(crate) struct ServeArguments {
     /// The directory of the log, created if necessary; one server at a time can use it.
     #[arg(long, value_name = "PATH", required_unless_present = "nats")]
     pub(crate) dir: Option<PathBuf>,
-    /// Keep the records in a JetStream of the NATS server there instead of a directory.
-    ///
-    /// They are then as durable as that server makes them: by default it syncs every two minutes;
-    /// set `sync_interval: always`, or replicate the stream.
-    #[arg(long, value_name = "HOST:PORT", conflicts_with = "dir")]
-    pub(crate) nats: Option<String>,
-    /// The JetStream's name; it is created if necessary.
-    #[arg(long, value_name = "NAME", default_value = "txlog", requires = "nats")]
-    pub(crate) stream: String,
+    #[command(flatten)]
+    pub(crate) nats: nats::NatsArguments,
     /// The largest record, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
     pub(crate) record_bytes_max: usize,
@@ -287,7 +282,10 @@ fn of_directory(directory: &Path, error: &LogError) -> String {
 
 pub(crate) fn run(arguments: Arguments) -> Outcome {
     match arguments.command {
-        Command::Serve(arguments) => within_runtime(serve::run(arguments)),
+        Command::Serve(arguments) => {
+            let runtime = nats::runtime(&arguments.nats)?;
+            within(runtime, serve::run(arguments))
+        }
         Command::Append(arguments) => within_runtime(client::append(arguments)),
         Command::Read(arguments) => within_runtime(client::read(arguments)),
         Command::Ping(arguments) => within_runtime(client::ping(arguments)),
@@ -301,7 +299,10 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
 }
 
 fn within_runtime(command: impl Future<Output = Outcome>) -> Outcome {
-    let runtime = Runtime::new()?;
+    within(Runtime::new()?, command)
+}
+
+fn within(runtime: Runtime, command: impl Future<Output = Outcome>) -> Outcome {
     let outcome = runtime.block_on(command);
     // A call that does not end, such as a read of the terminal, ends with the process.
     let _ = runtime.shutdown(SHUTDOWN_MAX);

@@ -7,7 +7,6 @@ use std::time::Duration;
 use evenkeel::signal::unix::{Signal, SignalKind, signal};
 use txlog::advice;
 use txlog::log::{LocalDisk, Log, LogConfig, Retention};
-use txlog::nats::{NatsConfig, NatsStore};
 use txlog::server::{BindError, Server, ServerConfig};
 use txlog::store::Store;
 
@@ -24,15 +23,8 @@ pub(crate) async fn run(arguments: ServeArguments) -> Outcome {
         records_max: arguments.keep_records,
         age_max: Duration::from_secs(arguments.keep_seconds),
     };
-    if let Some(address) = &arguments.nats {
-        let config = NatsConfig {
-            address: address.clone(),
-            stream: arguments.stream.clone(),
-            record_bytes_max: arguments.record_bytes_max,
-            retention,
-            ..NatsConfig::default()
-        };
-        let store = NatsStore::connect(config).await?;
+    if arguments.nats.is_asked_for() {
+        let store = super::nats::connect(&arguments, retention).await?;
         return serve(store, &arguments, signals).await;
     }
     let directory = arguments

@@ -228,11 +228,6 @@ impl<D: Disk> Log<D> {
         Ok(Pending(self.commit.submit(payload).await?))
     }
 
-    /// The log's id, which was drawn at random when it was created.
-    pub fn id(&self) -> u32 {
-        self.shared.log_id
-    }
-
     /// The number of the oldest record, or of the next one if there is none.
     pub fn first(&self) -> u64 {
         self.shared.first()

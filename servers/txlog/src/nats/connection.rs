@@ -1,78 +1,82 @@
-//! A connection to NATS for requests: one subscription receives all answers, and the end of an
-//! answer's subject identifies the request.
+//! A connection to NATS, by its own client: one subscription receives all answers, and the end of
+//! an answer's subject identifies the request.
+//!
+//! The client can connect again by itself. Here it must not: it would first send what it has
+//! queued, and then a record that was lost with the connection would get a later number than those
+//! submitted after it. So each connection has a client of its own, which ends with it.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use evenkeel::net::TcpStream;
-use evenkeel::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use async_nats::{
+    Client, ConnectOptions, Event, HeaderMap, Message, PublishError, PublishErrorKind, StatusCode,
+    Subscriber,
+};
+use bytes::Bytes;
 use evenkeel::time::{Instant, timeout, timeout_at};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use futures_util::StreamExt;
+use tokio::sync::{oneshot, watch};
 
-use super::protocol::{self, Message, Operation};
+use super::appends::Appends;
+use super::config::NatsConfig;
+use super::error::{NatsError, VERSION_MIN};
+use super::login;
 
 /// How long connecting may take.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 /// How long an answer may take.
 #[cfg(not(test))]
-pub(super) const ANSWER_MAX: Duration = Duration::from_secs(30);
+const ANSWER_MAX: Duration = Duration::from_secs(30);
 #[cfg(test)]
-pub(super) const ANSWER_MAX: Duration = Duration::from_secs(1);
+const ANSWER_MAX: Duration = Duration::from_secs(1);
+
+/// How often the server is asked whether it is there; the connection ends if two such questions
+/// have no answer.
+const PING_EVERY: Duration = Duration::from_secs(10);
 
 /// How many requests may wait to be sent; more wait for room.
 const REQUESTS_QUEUED_MAX: usize = 1_024;
 
-/// How many bytes are gathered for one write.
-const WRITE_BYTES: usize = 64 * 1024;
+/// How many answers may wait to be handed on. Beyond it the client would drop them; there are never
+/// as many requests under way.
+const ANSWERS_QUEUED_MAX: usize = 1 << 20;
 
-/// How much is read at a time.
-const READ_BYTES: usize = 64 * 1024;
-
-/// Why a request to NATS failed.
-#[derive(Clone, Debug, thiserror::Error)]
-pub(super) enum NatsError {
-    #[error("cannot connect to NATS at {address}: {reason}; does nats-server run there?")]
-    Connect { address: String, reason: String },
-    #[error("the connection to NATS ended: {0}")]
-    Ended(String),
-    #[error("NATS did not answer within {ANSWER_MAX:?}")]
-    NoAnswer,
-    #[error("NATS has no JetStream, or not for this account; start it with -js")]
-    NoResponders,
-}
+/// An address that no server has, for a client that is not to connect again.
+const NOWHERE: &str = "127.0.0.1:0";
 
 /// Clones share the connection.
 #[derive(Clone, Debug)]
 pub(super) struct Connection {
-    sender: mpsc::Sender<BytesMut>,
+    client: Client,
     answers: Arc<Answers>,
     inbox: Arc<str>,
     ids: Arc<AtomicU64>,
+    /// Which of the store's connections it is: the later, the greater.
+    pub(super) generation: u64,
     /// The largest message that the server takes, with its headers.
     pub(super) payload_max: usize,
+    _last: Arc<Last>,
+}
+
+/// Ends the connection with the last of its clones: the task that receives has none.
+#[derive(Debug)]
+struct Last(Arc<Answers>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        self.0.end(NatsError::Ended("it was closed".to_owned()));
+    }
 }
 
 /// The requests that wait for an answer.
-#[derive(Debug, Default)]
-struct Answers(Mutex<Waiting>);
-
-#[derive(Debug, Default)]
-struct Waiting {
-    by_id: HashMap<u64, Waiter>,
-    end: Option<String>,
-}
-
 #[derive(Debug)]
-struct Waiter {
-    sender: oneshot::Sender<Message>,
-    /// Held until the answer has arrived, even if it is not read yet.
-    _place: Option<OwnedSemaphorePermit>,
+struct Answers {
+    waiting: Mutex<HashMap<u64, oneshot::Sender<Message>>>,
+    end: watch::Sender<Option<NatsError>>,
 }
 
 /// A pending answer.
@@ -86,271 +90,369 @@ pub(super) struct Answer {
 }
 
 impl Connection {
-    pub(super) async fn open(address: &str) -> Result<Self, NatsError> {
-        let failed = |reason: String| NatsError::Connect {
-            address: address.to_owned(),
-            reason,
-        };
-        match timeout(CONNECT_MAX, connect(address)).await {
-            Ok(connection) => connection.map_err(failed),
-            Err(_) => Err(failed(format!("no answer within {CONNECT_MAX:?}"))),
+    /// Connects. Answers to appends go to `appends`, which is set before the first of them.
+    pub(super) async fn open(
+        config: &NatsConfig,
+        generation: u64,
+        appends: &Arc<OnceLock<Arc<Appends>>>,
+    ) -> Result<Self, NatsError> {
+        if tokio::runtime::Handle::try_current().is_err() {
+            return Err(NatsError::NoTokio);
         }
+        let address = login::checked_address(&config.address)?;
+        let answers = Arc::new(Answers {
+            waiting: Mutex::default(),
+            end: watch::Sender::new(None),
+        });
+        let options = options(config, &answers).await?;
+        let connecting = timeout(CONNECT_MAX, options.connect(address));
+        let login = config.login.description();
+        let client = match connecting.await {
+            Ok(client) => {
+                client.map_err(|error| NatsError::of_connecting(&config.address, login, &error))?
+            }
+            Err(_) => {
+                return Err(NatsError::Unreachable {
+                    address: config.address.clone(),
+                    reason: format!("no answer within {CONNECT_MAX:?}"),
+                });
+            }
+        };
+        let ended = |error: String| NatsError::Ended(error);
+        let nowhere = client.set_server_pool(NOWHERE).await;
+        nowhere.map_err(|error| ended(error.to_string()))?;
+        let info = client.server_info();
+        if !info.headers || version(&info.version) < VERSION_MIN {
+            return Err(NatsError::TooOld {
+                address: config.address.clone(),
+                version: info.version,
+            });
+        }
+        let inbox: Arc<str> = client.new_inbox().into();
+        let subscriber = client.subscribe(format!("{inbox}.*")).await;
+        let subscriber = subscriber.map_err(|error| ended(error.to_string()))?;
+        let receiving = receive(
+            subscriber,
+            Arc::clone(&answers),
+            generation,
+            Arc::clone(appends),
+        );
+        drop(evenkeel::spawn(receiving));
+        Ok(Self {
+            client,
+            _last: Arc::new(Last(Arc::clone(&answers))),
+            answers,
+            inbox,
+            ids: Arc::default(),
+            generation,
+            payload_max: info.max_payload,
+        })
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.answers.lock().end.is_none()
+        self.answers.end.borrow().is_none()
+    }
+
+    /// Why it has ended.
+    pub(super) fn end(&self) -> Option<NatsError> {
+        self.answers.end.borrow().clone()
+    }
+
+    /// Waits until the connection has ended.
+    pub(super) async fn ended(&self) {
+        let mut end = self.answers.end.subscribe();
+        // The sender is in `answers`, so this cannot fail.
+        let _ = end.wait_for(Option::is_some).await;
     }
 
     /// Sends a request; the returned future completes with its answer. Requests are sent in the
-    /// order of the calls. `place` is released when the answer has arrived, or when the future is
-    /// dropped.
-    pub(super) async fn request(
-        &self,
-        subject: &str,
-        headers: &[(&str, &str)],
-        payload: &[u8],
-        place: Option<OwnedSemaphorePermit>,
-    ) -> Result<Answer, NatsError> {
-        let room = self.sender.reserve().await;
-        let room = room.map_err(|_| self.answers.ended())?;
+    /// order of the calls.
+    pub(super) async fn request(&self, subject: &str, payload: Bytes) -> Result<Answer, NatsError> {
         // Relaxed: an id has to be unique, and orders nothing else.
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
-        let receiver = self.answers.await_answer(id, place)?;
-        let mut buffer = BytesMut::with_capacity(payload.len() + 256);
+        let answer = self.answers.expect(id)?;
         let reply = format!("{}.{id}", self.inbox);
-        protocol::publish(subject, &reply, headers, payload, &mut buffer);
-        room.send(buffer);
-        Ok(Answer {
-            answers: Arc::clone(&self.answers),
-            id,
-            receiver,
-            until: Instant::now() + ANSWER_MAX,
-        })
+        let sent = self
+            .client
+            .publish_with_reply(subject.to_owned(), reply, payload)
+            .await;
+        sent.map_err(|error| self.why_unsent(&error))?;
+        Ok(answer)
+    }
+
+    /// Sends a record with this id; its answer goes to the appends.
+    pub(super) async fn append(
+        &self,
+        id: u64,
+        subject: &str,
+        headers: HeaderMap,
+        payload: Bytes,
+    ) -> Result<(), NatsError> {
+        let reply = format!("{}.{APPEND}{id}", self.inbox);
+        let sent = self
+            .client
+            .publish_with_reply_and_headers(subject.to_owned(), reply, headers, payload)
+            .await;
+        sent.map_err(|error| self.why_unsent(&error))
+    }
+
+    fn why_unsent(&self, error: &PublishError) -> NatsError {
+        match error.kind() {
+            PublishErrorKind::MaxPayloadExceeded => NatsError::TooLarge,
+            _ => self
+                .end()
+                .unwrap_or_else(|| NatsError::Ended(error.to_string())),
+        }
     }
 }
 
+/// How the ids of appends begin in the subjects of answers.
+const APPEND: char = 'a';
+
 impl Answer {
-    pub(super) async fn wait(mut self) -> Result<Message, NatsError> {
+    /// Waits for the answer; `None` if nobody on the server takes such requests.
+    pub(super) async fn wait(mut self) -> Result<Option<Message>, NatsError> {
         match timeout_at(self.until, &mut self.receiver).await {
-            Ok(Ok(message)) if message.status() == 503 => Err(NatsError::NoResponders),
-            Ok(Ok(message)) => Ok(message),
-            Ok(Err(_)) => Err(self.answers.ended()),
-            Err(_) => Err(NatsError::NoAnswer),
+            Ok(Ok(message)) if message.status == Some(StatusCode::NO_RESPONDERS) => Ok(None),
+            Ok(Ok(message)) => Ok(Some(message)),
+            Ok(Err(_)) => Err(self.answers.why()),
+            Err(_) => Err(NatsError::NoAnswer(ANSWER_MAX)),
         }
     }
 }
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        let waiter = self.answers.lock().by_id.remove(&self.id);
-        // Releasing a place wakes a task, so it happens without the lock.
-        drop(waiter);
+        self.answers.lock().remove(&self.id);
     }
 }
 
 impl Answers {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<Message>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn await_answer(
-        &self,
-        id: u64,
-        place: Option<OwnedSemaphorePermit>,
-    ) -> Result<oneshot::Receiver<Message>, NatsError> {
-        let mut waiting = self.lock();
-        if let Some(end) = &waiting.end {
-            return Err(NatsError::Ended(end.clone()));
-        }
+    fn expect(self: &Arc<Self>, id: u64) -> Result<Answer, NatsError> {
         let (sender, receiver) = oneshot::channel();
-        let waiter = Waiter {
-            sender,
-            _place: place,
+        self.lock().insert(id, sender);
+        let answer = Answer {
+            answers: Arc::clone(self),
+            id,
+            receiver,
+            until: Instant::now() + ANSWER_MAX,
         };
-        waiting.by_id.insert(id, waiter);
-        Ok(receiver)
+        // After the insertion: whoever ends the connection then takes the senders.
+        match self.end.borrow().is_some() {
+            true => Err(self.why()),
+            false => Ok(answer),
+        }
     }
 
-    fn deliver(&self, message: Message) {
-        let id = message.subject.rsplit_once('.').map(|(_, id)| id.parse());
-        let Some(Ok(id)) = id else { return };
-        let waiter = self.lock().by_id.remove(&id);
-        if let Some(waiter) = waiter {
+    fn deliver(&self, id: u64, message: Message) {
+        let sender = self.lock().remove(&id);
+        if let Some(sender) = sender {
             // The request was dropped; its answer is not needed.
-            let _ = waiter.sender.send(message);
+            let _ = sender.send(message);
         }
     }
 
-    fn ended(&self) -> NatsError {
-        let end = self.lock().end.clone();
-        NatsError::Ended(end.unwrap_or_else(|| "it was closed".to_owned()))
+    fn why(&self) -> NatsError {
+        let end = self.end.borrow().clone();
+        end.unwrap_or_else(|| NatsError::Ended("it was closed".to_owned()))
     }
 
-    fn end(&self, reason: String) {
-        let mut waiting = self.lock();
-        waiting.end.get_or_insert(reason);
+    fn end(&self, why: NatsError) {
+        self.end.send_if_modified(|end| {
+            let first = end.is_none();
+            end.get_or_insert(why);
+            first
+        });
         // Dropping the senders tells the waiting tasks.
-        let waiters = std::mem::take(&mut waiting.by_id);
+        let waiting = std::mem::take(&mut *self.lock());
         drop(waiting);
-        drop(waiters);
     }
 }
 
-async fn connect(address: &str) -> Result<Connection, String> {
-    let text = |error: std::io::Error| error.to_string();
-    let stream = TcpStream::connect(address).await.map_err(text)?;
-    stream.set_nodelay(true).map_err(text)?;
-    let (mut read, mut write) = stream.into_split();
-    let mut buffer = BytesMut::new();
-    let Operation::Info(info) = next(&mut read, &mut buffer).await? else {
-        return Err("it does not begin as a NATS server does".to_owned());
-    };
-    let info: serde_json::Value = serde_json::from_slice(&info).map_err(|e| e.to_string())?;
-    if info["headers"] != true {
-        return Err("the server has no headers; version 2.9 or newer is needed".to_owned());
-    }
-    let payload_max = info["max_payload"].as_u64().unwrap_or(1 << 20);
-    let inbox = format!("_INBOX.{:016x}", RandomState::new().hash_one(address));
-    let mut hello = BytesMut::new();
-    let options = "{\"verbose\":false,\"pedantic\":false,\"lang\":\"rust\",\"name\":\"txlog\",\
-        \"version\":\"0.1.0\",\"protocol\":1,\"headers\":true,\"no_responders\":true}";
-    protocol::connect(options, &mut hello);
-    protocol::subscribe(&format!("{inbox}.*"), 1, &mut hello);
-    protocol::ping(&mut hello);
-    write.write_all(&hello).await.map_err(text)?;
-    loop {
-        match next(&mut read, &mut buffer).await? {
-            Operation::Pong => break,
-            Operation::Error(error) => return Err(error),
-            _ => {}
-        }
-    }
-    let (sender, requests) = mpsc::channel(REQUESTS_QUEUED_MAX);
-    let (pongs, pong_requests) = mpsc::channel(1);
-    let answers = Arc::new(Answers::default());
-    evenkeel::spawn(send(write, requests, pong_requests, Arc::clone(&answers)));
-    evenkeel::spawn(receive(read, buffer, pongs, Arc::clone(&answers)));
-    Ok(Connection {
-        sender,
-        answers,
-        inbox: inbox.into(),
-        ids: Arc::default(),
-        payload_max: usize::try_from(payload_max).unwrap_or(usize::MAX),
-    })
+/// The client's options, with which it lives as long as the connection.
+async fn options(config: &NatsConfig, answers: &Arc<Answers>) -> Result<ConnectOptions, NatsError> {
+    let answers = Arc::downgrade(answers);
+    let options = ConnectOptions::new()
+        .name("txlog")
+        .connection_timeout(CONNECT_MAX)
+        .ping_interval(PING_EVERY)
+        .client_capacity(REQUESTS_QUEUED_MAX)
+        .subscription_capacity(ANSWERS_QUEUED_MAX)
+        .ignore_discovered_servers()
+        // With `NOWHERE` in place of the server; 0 would be no limit.
+        .max_reconnects(1)
+        .event_callback(move |event| {
+            if let (Event::ServerError(error), Some(answers)) = (event, answers.upgrade()) {
+                answers.end(said(&error.to_string()));
+            }
+            std::future::ready(())
+        });
+    login::with_login(options, config).await
 }
 
-/// The next operation.
-async fn next(read: &mut OwnedReadHalf, buffer: &mut BytesMut) -> Result<Operation, String> {
-    loop {
-        let operation = protocol::next(buffer).map_err(|error| error.to_string())?;
-        if let Some(operation) = operation {
-            return Ok(operation);
-        }
-        buffer.reserve(READ_BYTES);
-        match read.read_buf(buffer).await {
-            Ok(0) => return Err("the server closed it".to_owned()),
-            Ok(_) => {}
-            Err(error) => return Err(error.to_string()),
-        }
+/// An error that the server sent while the connection was in use.
+fn said(error: &str) -> NatsError {
+    match error.to_ascii_lowercase().contains("permissions violation") {
+        true => NatsError::Forbidden(error.to_owned()),
+        false => NatsError::Ended(error.to_owned()),
     }
 }
 
-/// Sends requests, all that are queued in one write, until no client is left or it breaks.
-async fn send(
-    mut write: OwnedWriteHalf,
-    mut requests: mpsc::Receiver<BytesMut>,
-    mut pongs: mpsc::Receiver<()>,
-    answers: Arc<Answers>,
-) {
-    let mut buffer = BytesMut::new();
-    loop {
-        buffer.clear();
-        tokio::select! {
-            request = requests.recv() => match request {
-                Some(request) => buffer.unsplit(request),
-                None => break,
-            },
-            pong = pongs.recv() => match pong {
-                Some(()) => protocol::pong(&mut buffer),
-                // The receiving task has ended.
-                None => break,
-            },
-        }
-        while buffer.len() < WRITE_BYTES {
-            let Ok(request) = requests.try_recv() else {
-                break;
-            };
-            buffer.extend_from_slice(&request);
-        }
-        if let Err(error) = write.write_all(&buffer).await {
-            answers.end(error.to_string());
-            return;
-        }
+/// `2.9.10` as numbers; others are older than any.
+fn version(text: &str) -> (u32, u32) {
+    let mut parts = text.trim_start_matches('v').split('.').map(str::parse);
+    match (parts.next(), parts.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor),
+        _ => (0, 0),
     }
-    let _ = write.shutdown().await;
 }
 
-/// Passes answers to the tasks that wait for them, until the connection ends.
+/// Passes answers to those who wait for them, until the connection ends.
 async fn receive(
-    mut read: OwnedReadHalf,
-    mut buffer: BytesMut,
-    pongs: mpsc::Sender<()>,
+    subscriber: Subscriber,
     answers: Arc<Answers>,
+    generation: u64,
+    appends: Arc<OnceLock<Arc<Appends>>>,
 ) {
-    let reason = loop {
-        match next(&mut read, &mut buffer).await {
-            Ok(Operation::Message(message)) => answers.deliver(message),
-            // One pending pong answers several pings.
-            Ok(Operation::Ping) => drop(pongs.try_send(())),
-            Ok(Operation::Error(error)) => break error,
-            Ok(Operation::Info(_) | Operation::Pong | Operation::Ok) => {}
-            Err(reason) => break reason,
+    let mut subscriber = pin!(subscriber);
+    let mut end = answers.end.subscribe();
+    loop {
+        let message = tokio::select! {
+            message = subscriber.next() => message,
+            _ = end.wait_for(Option::is_some) => None,
+        };
+        let Some(message) = message else { break };
+        let Some((_, id)) = message.subject.rsplit_once('.') else {
+            continue;
+        };
+        let append = id.strip_prefix(APPEND).map(str::parse);
+        if let (Some(Ok(id)), Some(appends)) = (append, appends.get()) {
+            appends.answered(id, generation, &message);
+        } else if let Ok(id) = id.parse() {
+            answers.deliver(id, message);
         }
-    };
-    answers.end(reason);
+    }
+    answers.end(NatsError::Ended("the server closed it".to_owned()));
 }
 
 /// The payload of a message, as JSON.
-pub(super) fn json(message: &Message) -> Result<serde_json::Value, NatsError> {
-    let payload: &Bytes = &message.payload;
-    serde_json::from_slice(payload)
-        .map_err(|error| NatsError::Ended(format!("its answer is no JSON: {error}")))
+pub(super) fn json_of(message: &Message) -> Result<serde_json::Value, NatsError> {
+    serde_json::from_slice(&message.payload).map_err(|error| NatsError::Nonsense(error.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
-    use evenkeel::net::TcpListener;
+    use evenkeel::net::{TcpListener, TcpStream};
+    use evenkeel::runtime::Builder;
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
     use super::*;
 
     /// A server that says hello and then nothing more.
-    async fn say_hello(listener: TcpListener) -> TcpStream {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let hello = b"INFO {\"headers\":true}\r\nPONG\r\n";
-        stream.write_all(hello).await.unwrap();
+    async fn say_hello(listener: TcpListener, version: &'static str) -> BufReader<TcpStream> {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut stream = BufReader::new(stream);
+        let hello = format!("INFO {{\"headers\":true,\"version\":\"{version}\"}}\r\n");
+        stream.write_all(hello.as_bytes()).await.unwrap();
+        let mut line = String::new();
+        while line != "PING\r\n" {
+            line.clear();
+            stream.read_line(&mut line).await.unwrap();
+        }
+        stream.write_all(b"PONG\r\n").await.unwrap();
         stream
+    }
+
+    async fn open(version: &'static str) -> (Result<Connection, NatsError>, BufReader<TcpStream>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let silent = evenkeel::spawn(say_hello(listener, version));
+        let config = NatsConfig {
+            address,
+            ..NatsConfig::default()
+        };
+        let connection = Connection::open(&config, 1, &Arc::default()).await;
+        (connection, silent.await.unwrap())
+    }
+
+    fn run(test: impl Future<Output = ()>) {
+        let runtime = Builder::new().tokio_context(true).build().unwrap();
+        let limit = Duration::from_secs(60);
+        runtime.block_on(timeout(limit, test)).unwrap();
     }
 
     #[test]
     fn each_answer_may_take_so_long_and_no_longer_whenever_it_is_asked_for() {
-        let runtime = evenkeel::runtime::Runtime::new().unwrap();
-        runtime.block_on(async {
-            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let address = listener.local_addr().unwrap().to_string();
-            let silent = evenkeel::spawn(say_hello(listener));
-            let connection = Connection::open(&address).await.unwrap();
+        run(async {
+            let (connection, _silent) = open("2.9.0").await;
+            let connection = connection.unwrap();
             let began = Instant::now();
             let mut answers = Vec::new();
             for _ in 0..30 {
-                answers.push(connection.request("a", &[], b"", None).await.unwrap());
+                answers.push(connection.request("a", Bytes::new()).await.unwrap());
             }
             for answer in answers {
                 let error = answer.wait().await.unwrap_err();
-                assert!(matches!(error, NatsError::NoAnswer), "{error}");
+                assert!(matches!(error, NatsError::NoAnswer(_)), "{error}");
             }
             let took = began.elapsed();
             assert!(took < 15 * ANSWER_MAX, "{took:?}: one after the other");
-            drop(silent.await.unwrap());
+            assert!(connection.answers.lock().is_empty(), "none is waited for");
         });
+    }
+
+    #[test]
+    fn a_server_that_is_too_old_is_refused_by_its_version() {
+        run(async {
+            for old in ["2.8.4", "1.4.1", "", "x"] {
+                let (connection, _silent) = open(old).await;
+                let error = connection.unwrap_err().to_string();
+                assert!(error.contains("2.9 or newer"), "{error}");
+            }
+        });
+    }
+
+    #[test]
+    fn a_connection_that_broke_ends_its_client_and_those_who_wait() {
+        run(async {
+            let (connection, silent) = open("2.9.0").await;
+            let connection = connection.unwrap();
+            let answer = connection.request("a", Bytes::new()).await.unwrap();
+            drop(silent);
+            let error = answer.wait().await.unwrap_err();
+            assert!(matches!(error, NatsError::Ended(_)), "{error}");
+            connection.ended().await;
+            // It does not wait for a connection that the client makes by itself.
+            let error = connection.request("a", Bytes::new()).await.unwrap_err();
+            assert!(matches!(error, NatsError::Ended(_)), "{error}");
+        });
+    }
+
+    #[test]
+    fn a_connection_that_nobody_has_any_more_is_closed() {
+        run(async {
+            let (connection, mut silent) = open("2.9.0").await;
+            let connection = connection.unwrap();
+            drop(connection.clone());
+            assert!(connection.is_open());
+            drop(connection);
+            let mut rest = Vec::new();
+            tokio::io::AsyncReadExt::read_to_end(&mut silent, &mut rest)
+                .await
+                .unwrap();
+        });
+    }
+
+    #[test]
+    fn without_tokio_it_is_said_what_is_missing() {
+        let runtime = Builder::new().build().unwrap();
+        let opened = runtime
+            .block_on(async { Connection::open(&NatsConfig::default(), 1, &Arc::default()).await });
+        let error = opened.unwrap_err().to_string();
+        assert!(error.contains("tokio_context"), "{error}");
     }
 }

@@ -1,13 +1,26 @@
 //! A NATS JetStream as the store, for users who need more than one machine.
 //!
-//! It implements the necessary parts of NATS's protocol on the runtime's own sockets: connecting,
-//! publishing with headers, and one subscription for all answers.
-// The files: `protocol` is the text protocol (pure), `connection` sends requests and receives
-// answers, `store` implements the store on it, `ahead` decides how many messages to request.
+//! It stands on NATS's own client, `async-nats`, which needs a Tokio runtime beside this one.
+// The files: `config` is what the user gives, `login` who logs in and whom it trusts; `connection`
+// sends requests and receives answers; `stream` asks JetStream about the stream and checks its
+// settings, `stamp` reads its times; `history` knows which records there are and whether they still
+// are the same; `appends` keeps records until they are acknowledged, and `publisher` sends them;
+// `ahead` decides how many messages to request, `once` lets one task work for many; `inner` puts
+// these together, and `store` implements the store on it.
 
 mod ahead;
+mod appends;
+mod config;
 mod connection;
-pub mod protocol;
+mod error;
+mod history;
+mod inner;
+mod login;
+mod once;
+mod publisher;
+mod stamp;
 mod store;
+mod stream;
 
-pub use store::{NatsConfig, NatsPending, NatsStore};
+pub use config::{NatsConfig, NatsLogin};
+pub use store::{NatsPending, NatsStore};

@@ -3,6 +3,8 @@
 
 pub(crate) mod held;
 pub(crate) mod memory;
+#[cfg(feature = "nats")]
+pub(crate) mod nats;
 pub(crate) mod program;
 pub(crate) mod served;
 
@@ -41,7 +43,12 @@ impl Random {
 
 /// Runs a future to its end within the limit, in a runtime of its own.
 pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
-    let runtime = Builder::new().workers(2).build().unwrap();
+    run_in(Builder::new().workers(2), future)
+}
+
+/// As `run`, in a runtime with these settings.
+pub(crate) fn run_in<T>(builder: &Builder, future: impl Future<Output = T>) -> T {
+    let runtime = builder.build().unwrap();
     let output = runtime.block_on(async {
         match evenkeel::time::timeout(LIMIT, future).await {
             Ok(output) => output,

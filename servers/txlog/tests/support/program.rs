@@ -34,7 +34,7 @@ impl Server {
     /// Starts a server whose files cannot grow: its first append fails for good.
     pub(crate) fn start_without_room(directory: &Path, options: &[&str]) -> Self {
         let mut shell = Command::new("sh");
-        let limit = "trap '' XFSZ; ulimit -f 1; exec \"$@\"";
+        let limit = "trap '' XFSZ; ulimit -f 64; exec \"$@\"";
         shell.args(["-c", limit, "sh", env!("CARGO_BIN_EXE_txlog")]);
         let directory = directory.to_str().unwrap();
         let mut all = vec!["--dir", directory];
@@ -99,6 +99,17 @@ impl Server {
             .status()
             .unwrap();
         assert!(status.success());
+    }
+
+    /// The names of its threads.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn threads(&self) -> Vec<String> {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        let name = |thread: std::io::Result<std::fs::DirEntry>| {
+            let name = std::fs::read_to_string(thread.unwrap().path().join("comm"));
+            name.unwrap_or_default().trim_end().to_owned()
+        };
+        threads.map(name).collect()
     }
 
     /// Waits until it ends by itself.

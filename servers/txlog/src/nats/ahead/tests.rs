@@ -33,7 +33,10 @@ impl Stream {
     async fn serve(self: Arc<Self>, listener: TcpListener) {
         let (stream, _) = listener.accept().await.unwrap();
         let mut stream = BufReader::new(stream);
-        let hello = format!("INFO {{\"headers\":true,\"max_payload\":{MESSAGE_BYTES_MAX}}}\r\n");
+        let hello = format!(
+            "INFO {{\"headers\":true,\"version\":\"2.9.0\",\
+             \"max_payload\":{MESSAGE_BYTES_MAX}}}\r\n"
+        );
         stream.write_all(hello.as_bytes()).await.unwrap();
         let mut gets: Vec<(String, u64)> = Vec::new();
         // The part of a line that has arrived is kept until more arrives.
@@ -71,7 +74,9 @@ impl Stream {
                 let mut payload = vec![0; length.parse::<usize>().unwrap() + 2];
                 stream.read_exact(&mut payload).await.unwrap();
                 if !subject.starts_with("$JS.API.DIRECT.GET.") {
-                    let info = br#"{"config":{"subjects":["txlog.txlog"],"allow_direct":true},
+                    let info = br#"{"config":{"subjects":["txlog.txlog"],"allow_direct":true,
+                        "storage":"file","retention":"limits","discard":"old"},
+                        "created":"2026-11-21T18:48:21Z",
                         "state":{"first_seq":1,"last_seq":100000}}"#;
                     stream.write_all(&message(reply, info)).await.unwrap();
                     return;
@@ -118,7 +123,8 @@ fn message(subject: &str, payload: &[u8]) -> Vec<u8> {
 }
 
 fn run(test: impl Future<Output = ()>) {
-    let runtime = evenkeel::runtime::Runtime::new().unwrap();
+    let mut builder = evenkeel::runtime::Builder::new();
+    let runtime = builder.tokio_context(true).build().unwrap();
     runtime
         .block_on(timeout(Duration::from_secs(60), test))
         .unwrap();

@@ -1,0 +1,253 @@
+//! Records on their way into the stream, in the order in which they were submitted.
+//!
+//! A record stays here until NATS has acknowledged it, refused it, or been silent for too long. One
+//! task sends all records of a store in the order of their ids. When the connection breaks, it
+//! sends those that are still here again over the next one, in the same order and before any new
+//! ones. NATS knows each by its message id, and stores it once: it acknowledges the copy with the
+//! number of the first. A record that was sent before is stored before those sent after it, however
+//! often the connection breaks between them, so the numbers keep the order.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_nats::{Message, StatusCode};
+use bytes::Bytes;
+use evenkeel::time::Instant;
+use serde_json::Value;
+use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
+use txlog_client::frame::Code;
+
+use super::connection::json_of;
+use super::error::NatsError;
+use super::history::{History, Known};
+use super::stream::of_jetstream;
+use crate::store::StoreError;
+
+/// What became of a record: its number, or why it has none.
+pub(super) type Outcome = Result<u64, StoreError>;
+
+/// How long records are kept here.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// How long an acknowledgement may take, across connections that break.
+    pub(super) answer_max: Duration,
+    /// How long a record may be sent again. The stream knows its message id for longer.
+    pub(super) repeat_max: Duration,
+}
+
+/// The room that a record takes up while it is here.
+#[derive(Debug)]
+pub(super) struct Room {
+    pub(super) _place: OwnedSemaphorePermit,
+    pub(super) _bytes: OwnedSemaphorePermit,
+}
+
+/// All records on their way.
+#[derive(Debug)]
+pub(super) struct Appends {
+    stream: String,
+    pub(super) history: Arc<History>,
+    patience: Patience,
+    state: Mutex<State>,
+    /// A record was added, the last one was answered, or the store is gone.
+    pub(super) news: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    by_id: BTreeMap<u64, Entry>,
+    id_last: u64,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    payload: Bytes,
+    began: Instant,
+    sent: Option<Sent>,
+    done: oneshot::Sender<Outcome>,
+    room: Room,
+}
+
+/// When a record was last sent: over which connection, and what was known then.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    generation: u64,
+    known: Known,
+}
+
+impl Appends {
+    pub(super) fn new(stream: &str, history: Arc<History>, patience: Patience) -> Self {
+        Self {
+            stream: stream.to_owned(),
+            history,
+            patience,
+            state: Mutex::default(),
+            news: Notify::new(),
+        }
+    }
+
+    /// Adds a record behind all others.
+    pub(super) fn add(&self, payload: Bytes, room: Room) -> oneshot::Receiver<Outcome> {
+        let (done, receiver) = oneshot::channel();
+        let mut state = self.lock();
+        state.id_last += 1;
+        let id = state.id_last;
+        let entry = Entry {
+            payload,
+            began: Instant::now(),
+            sent: None,
+            done,
+            room,
+        };
+        state.by_id.insert(id, entry);
+        drop(state);
+        self.news.notify_one();
+        receiver
+    }
+
+    /// The first record behind `id` that is to be sent over this connection, which is noted. Those
+    /// that may no longer be sent again end.
+    pub(super) fn next_after(&self, id: u64, generation: u64) -> Option<(u64, Bytes)> {
+        // Before the lock, as it has its own.
+        let known = self.history.known();
+        let mut given_up = Vec::new();
+        let mut state = self.lock();
+        let mut found = None;
+        for (&id, entry) in state.by_id.range_mut(id + 1..) {
+            let again = entry.sent.is_some();
+            if again && entry.began.elapsed() > self.patience.repeat_max {
+                given_up.push(id);
+                continue;
+            }
+            entry.sent = Some(Sent { generation, known });
+            found = Some((id, entry.payload.clone()));
+            break;
+        }
+        let given_up: Vec<Entry> = given_up
+            .into_iter()
+            .filter_map(|id| state.by_id.remove(&id))
+            .collect();
+        drop(state);
+        for entry in given_up {
+            entry.give_up("the connection to NATS broke");
+        }
+        found
+    }
+
+    /// NATS answered a record that was sent over this connection.
+    pub(super) fn answered(&self, id: u64, generation: u64, message: &Message) {
+        let outcome = self.outcome(message);
+        let mut state = self.lock();
+        let Some(entry) = state.by_id.get(&id) else {
+            return;
+        };
+        let Some(sent) = entry.sent else { return };
+        // A refusal over an earlier connection says nothing of the copy that is under way.
+        if outcome.is_err() && sent.generation != generation {
+            return;
+        }
+        let entry = state.by_id.remove(&id);
+        let is_last = state.by_id.is_empty();
+        drop(state);
+        let outcome = outcome.map(|(sequence, is_duplicate)| {
+            // Numbered before others read on, who are woken by this.
+            self.history.stored(sent.known, sequence, is_duplicate);
+            sequence
+        });
+        if let Some(entry) = entry {
+            entry.end(outcome);
+        }
+        if is_last {
+            self.news.notify_one();
+        }
+    }
+
+    /// This record cannot be sent at all.
+    pub(super) fn refused(&self, id: u64, error: StoreError) {
+        let entry = self.lock().by_id.remove(&id);
+        if let Some(entry) = entry {
+            entry.end(Err(error));
+        }
+    }
+
+    /// Gives up records that have waited for too long. Returns when the next one will have, `None`
+    /// without any.
+    pub(super) fn expire(&self) -> Option<Instant> {
+        let limit = self.patience.answer_max;
+        let mut given_up = Vec::new();
+        let mut state = self.lock();
+        // The oldest are first.
+        while let Some(entry) = state.by_id.first_entry() {
+            if entry.get().began.elapsed() < limit {
+                break;
+            }
+            given_up.push(entry.remove());
+        }
+        let next = state.by_id.values().next();
+        let next = next.map(|entry| entry.began + limit);
+        drop(state);
+        for entry in given_up {
+            let why = format!("NATS did not acknowledge within {} s", limit.as_secs_f64());
+            entry.give_up(&why);
+        }
+        next
+    }
+
+    /// Nothing will be added any more.
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+        self.news.notify_one();
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What an answer says: the record's number, and whether it had been stored before.
+    fn outcome(&self, message: &Message) -> Result<(u64, bool), StoreError> {
+        let refused = |error: NatsError| {
+            let text = format!("NATS did not store the record: {error}");
+            StoreError::new(Code::LogFailed, text)
+        };
+        if message.status == Some(StatusCode::NO_RESPONDERS) {
+            let stream = self.stream.clone();
+            return Err(refused(NatsError::NoStream { stream }));
+        }
+        let ack = json_of(message).map_err(StoreError::from)?;
+        if let Some(error) = ack.get("error") {
+            return Err(refused(of_jetstream(error, &self.stream)));
+        }
+        let Some(sequence) = ack["seq"].as_u64() else {
+            let text = format!("an acknowledgement without a number: {ack}");
+            return Err(NatsError::Nonsense(text).into());
+        };
+        Ok((sequence, ack["duplicate"] == Value::Bool(true)))
+    }
+}
+
+impl Entry {
+    fn end(self, outcome: Outcome) {
+        // Free before the outcome is known, so that whoever waited for it finds room.
+        drop(self.room);
+        // The client may be gone.
+        let _ = self.done.send(outcome);
+    }
+
+    fn give_up(self, why: &str) {
+        let what = match self.sent {
+            None => "the record is not stored; append it again when NATS is back",
+            Some(_) => "the record may be stored or not",
+        };
+        let text = format!("{why}; {what}");
+        self.end(Err(StoreError::new(Code::LogFailed, text)));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! The task that sends records, over one connection after the other.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use async_nats::HeaderMap;
+use evenkeel::time::{sleep, sleep_until, timeout_at};
+use txlog_client::frame::Code;
+
+use super::appends::Appends;
+use super::connection::Connection;
+use super::error::NatsError;
+use super::inner::Inner;
+use crate::store::StoreError;
+
+/// How long it waits before it connects again, at first and at most.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// Which records are sent, and how they are marked.
+#[derive(Debug)]
+pub(super) struct Publisher {
+    pub(super) appends: Arc<Appends>,
+    pub(super) subject: String,
+    pub(super) marks: Marks,
+}
+
+/// The headers of records.
+#[derive(Clone, Debug)]
+pub(super) struct Marks {
+    stream: String,
+    /// How the message ids of this store begin: no other store's do so.
+    begin: String,
+}
+
+impl Marks {
+    pub(super) fn new(stream: &str, begin: String) -> Self {
+        Self {
+            stream: stream.to_owned(),
+            begin,
+        }
+    }
+
+    /// The headers of a record: by which NATS knows it when it comes again, and one which reveals
+    /// that another stream has taken over the subject.
+    fn headers(&self, id: u64) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in self.all(id) {
+            headers.insert(name, value);
+        }
+        headers
+    }
+
+    /// The most bytes that the headers take in a message. They count as the payload does.
+    pub(super) fn bytes_max(&self) -> usize {
+        let line = |(name, value): (&str, String)| name.len() + ": \r\n".len() + value.len();
+        let lines = self.all(u64::MAX).into_iter().map(line);
+        "NATS/1.0\r\n\r\n".len() + lines.sum::<usize>()
+    }
+
+    fn all(&self, id: u64) -> [(&'static str, String); 2] {
+        [
+            ("Nats-Expected-Stream", self.stream.clone()),
+            ("Nats-Msg-Id", format!("{}-{id}", self.begin)),
+        ]
+    }
+}
+
+impl Publisher {
+    /// Sends records until the store is gone.
+    pub(super) async fn run(self, store: Weak<Inner>) {
+        let mut pause = PAUSE_MIN;
+        // The last record that was sent, over which connection.
+        let (mut generation, mut sent) = (0, 0);
+        loop {
+            let Some(until) = self.appends.expire() else {
+                if self.appends.is_closed() {
+                    return;
+                }
+                self.appends.news.notified().await;
+                continue;
+            };
+            let Some(store) = store.upgrade() else { return };
+            let Ok(Ok(connection)) = timeout_at(until, store.connection()).await else {
+                drop(store);
+                sleep(pause).await;
+                pause = (pause * 2).min(PAUSE_MAX);
+                continue;
+            };
+            drop(store);
+            pause = PAUSE_MIN;
+            if connection.generation != generation {
+                (generation, sent) = (connection.generation, 0);
+            }
+            self.send(&connection, &mut sent).await;
+        }
+    }
+
+    /// Sends records over a connection until it ends, or none are left.
+    async fn send(&self, connection: &Connection, sent: &mut u64) {
+        while connection.is_open() {
+            while let Some((id, payload)) = self.appends.next_after(*sent, connection.generation) {
+                let headers = self.marks.headers(id);
+                let done = tokio::select! {
+                    done = connection.append(id, &self.subject, headers, payload) => done,
+                    () = connection.ended() => return,
+                };
+                match done {
+                    Ok(()) => {}
+                    Err(error @ NatsError::TooLarge) => {
+                        let error = StoreError::new(Code::RecordTooLarge, error.to_string());
+                        self.appends.refused(id, error);
+                    }
+                    Err(_) => {
+                        connection.ended().await;
+                        return;
+                    }
+                }
+                *sent = id;
+            }
+            let Some(until) = self.appends.expire() else {
+                return;
+            };
+            tokio::select! {
+                () = self.appends.news.notified() => {}
+                () = connection.ended() => {}
+                () = sleep_until(until) => {}
+            }
+        }
+    }
+}
