@@ -242,7 +242,8 @@ impl Answers {
             until: Instant::now() + ANSWER_MAX,
         };
         // After the insertion: whoever ends the connection then takes the senders.
-        match self.end.borrow().is_some() {
+        let has_ended = self.end.borrow().is_some();
+        match has_ended {
             true => Err(self.why()),
             false => Ok(answer),
         }
