@@ -336,10 +336,6 @@ impl Store for Watched {
         Store::wait_for(&self.log, sequence).await;
     }
 
-    fn identity(&self) -> Identity {
-        Store::identity(&self.log)
-    }
-
     fn bounds(&self) -> (u64, u64) {
         Store::bounds(&self.log)
     }

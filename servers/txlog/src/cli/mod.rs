@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Serve(ServeArguments),
+    Serve(Box<ServeArguments>),
     Append(AppendArguments),
     Read(ReadArguments),
     Ping(PingArguments),
@@ -284,7 +284,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
     match arguments.command {
         Command::Serve(arguments) => {
             let runtime = nats::runtime(&arguments.nats)?;
-            within(runtime, serve::run(arguments))
+            within(runtime, serve::run(*arguments))
         }
         Command::Append(arguments) => within_runtime(client::append(arguments)),
         Command::Read(arguments) => within_runtime(client::read(arguments)),

@@ -97,10 +97,8 @@ async fn greet<S: Store>(context: Arc<Context<S>>, mut ends: Ends) -> io::Result
     };
     peer.greeted(Instant::now());
     send(&mut ends.write, &welcome(&context, version), stall_max).await?;
-    // Other requests must fit as well, however small records have to be.
-    let append_bytes_max = context.store.record_bytes_max() + APPEND_OVERHEAD;
     ends.frames
-        .set_frame_bytes_max(append_bytes_max.max(SMALL_BYTES_MAX));
+        .set_frame_bytes_max(frame_bytes_max(&context.store));
     loop {
         let request = tokio::select! {
             biased;
@@ -142,6 +140,11 @@ async fn greet<S: Store>(context: Arc<Context<S>>, mut ends: Ends) -> io::Result
             Err(fault) => return fail(ends, fault, DISCARD_MAX).await,
         }
     }
+}
+
+/// Other requests than appends must fit as well, however small records have to be.
+fn frame_bytes_max(store: &impl Store) -> usize {
+    (store.record_bytes_max() + APPEND_OVERHEAD).max(SMALL_BYTES_MAX)
 }
 
 fn check_hello(frame: Option<Bytes>) -> Result<u16, Fault> {

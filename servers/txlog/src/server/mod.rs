@@ -142,8 +142,9 @@ impl<S: Store> Server<S> {
         self.listener.local_addr()
     }
 
-    /// Serves until `ends` completes, or the store fails for good and the server is to end then. Then it accepts no more connections or requests, answers the
-    /// pending ones, and closes the store.
+    /// Serves until `ends` completes, or the store fails for good and the server is to end then.
+    /// Then it accepts no more connections or requests, answers the pending ones, and closes the
+    /// store.
     ///
     /// # Errors
     ///
@@ -186,8 +187,8 @@ impl<S: Store> Server<S> {
     }
 }
 
-/// Lets the store remove old records from time to time, and reports when it has failed. Returns when
-/// the server is to end for that.
+/// Lets the store remove old records from time to time, and reports when it has failed. Returns
+/// when the server is to end for that.
 async fn maintain<S: Store>(store: &S, config: &ServerConfig) {
     let (mut failures, mut removals) = <(Complaints, Complaints)>::default();
     loop {

@@ -7,9 +7,9 @@
 //! server. Somebody always makes room for a newcomer: first the oldest of those who have not said
 //! hello, then whoever has been idle in reserve for the longest time.
 //!
-//! Each connection has one [`Peer`], which its own tasks update, and which others read: the server's
-//! memory to choose who is cut off, and a newcomer's place. `Peers` locks itself before a peer, and
-//! nothing else is locked within.
+//! Each connection has one [`Peer`], which its own tasks update, and which others read: the
+//! server's memory to choose who is cut off, and a newcomer's place. `Peers` locks itself before a
+//! peer, and nothing else is locked within.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
