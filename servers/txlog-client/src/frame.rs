@@ -30,8 +30,9 @@
 //!
 //! A `read` is answered as soon as there is a record at `from`, which may be 0 for the oldest one,
 //! or after `wait_ms` without any. So the reader decides how many records are under way. A read
-//! from beyond the end is refused: the reader has been in another log, or in a longer one. A reader that
-//! has been there before says in which log and which epoch of it, and is refused if it is another.
+//! from beyond the end is refused: the reader has been in another log, or in a longer one. A reader
+//! that has been there before says in which log and which epoch of it, and is refused if it is
+//! another.
 //!
 //! The numbers of `refused` (88) are the numbers of the oldest record and of the next one for
 //! `OutOfRange`, and the log and its epoch for `OtherLog` and `NewEpoch`.

@@ -193,15 +193,16 @@ async fn maintain<S: Store>(store: &S, config: &ServerConfig) {
     let (mut failures, mut removals) = <(Complaints, Complaints)>::default();
     loop {
         sleep(config.maintain_every).await;
-        if let Some(failure) = store.failure() {
-            failures.say(failure.to_string());
-            if config.exit_on_failure && store.has_failed_for_good() {
-                return;
-            }
+        match store.failure() {
+            Some(failure) => failures.say(failure.to_string()),
+            None => failures.pass(),
+        }
+        if config.exit_on_failure && store.has_failed_for_good() {
+            return;
         }
         match store.maintain().await {
             Ok(()) => removals.pass(),
-            Err(error) => removals.say(format!("cannot remove old records: {error}")),
+            Err(error) => removals.say(format!("the store could not be looked after: {error}")),
         }
     }
 }
