@@ -60,6 +60,7 @@ pub(crate) async fn connection<P: Platform>(
                 appends_max: 1,
                 first: 0,
                 next: 0,
+                of: None,
             },
             (Ok(Request::Append { id, payload }), true) => Response::Appended {
                 id,

@@ -25,6 +25,8 @@ use crate::serve::stats::{Checks, ClassTimes, Delivered, RuntimeStats, Waits, Wo
 
 /// As many connections of the log server as the process may have.
 const LOG_CONNECTIONS_MAX: usize = 20_000;
+/// Each of them counts with 64 KiB, and there has to be room for records.
+const LOG_MEMORY_BYTES: usize = 2 << 30;
 
 /// The runtime of this project.
 #[derive(Clone)]
@@ -149,10 +151,12 @@ impl Platform for Evenkeel {
         let (log, _) = log.map_err(Error::log(&directory))?;
         let config = ServerConfig {
             connections_max: LOG_CONNECTIONS_MAX,
+            memory_bytes: LOG_MEMORY_BYTES,
             ..ServerConfig::default()
         };
         let refused = Error::listen("log", address);
-        let server = Server::bind(address, log, config).await.map_err(&refused)?;
+        let server = Server::bind(address, log, config).await;
+        let server = server.map_err(|error| refused(io::Error::other(error)))?;
         let bound = server.local_addr().map_err(&refused)?;
         drop(evenkeel::spawn(async move {
             if let Err(error) = server.run(pending()).await {
