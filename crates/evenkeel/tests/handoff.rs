@@ -752,9 +752,10 @@ fn tasks_that_are_aborted_behind_hogs_that_do_not_return_are_dropped_all_the_sam
             assert!(error.is_cancelled(), "{error}");
             assert!(puppet.polled_on.try_recv().is_err(), "it was polled");
         }
-        // Not even that one waits if the kernel said once that the hog's thread was blocked, as in
-        // a page fault: then there was room for a moment.
-        until("one waits", || runtime.stats().heavy.queued <= 1);
+        // One waits, as a rule. Once, under ThreadSanitizer, it was never exactly one, and how many
+        // was not recorded. Fewer are possible if the hog's thread was found blocked for a moment,
+        // which makes room; that this was the cause is a guess. More would be the defect.
+        until("one waits at most", || runtime.stats().heavy.queued <= 1);
         gate.open();
         runtime.block_on(within(first)).unwrap();
         kept.polled_on.recv_timeout(LIMIT).unwrap();
