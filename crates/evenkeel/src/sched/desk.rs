@@ -71,6 +71,12 @@ impl MissedEnd {
         self.since.store(since, Ordering::Release);
     }
 
+    /// Whether the end of the poll that began at `since` is here.
+    pub(super) fn has(&self, since: u64) -> bool {
+        // Relaxed: `take` looks again.
+        self.since.load(Ordering::Relaxed) == since
+    }
+
     /// Takes out the end of the poll that began at `since`: its length, and whether it was blocked.
     pub(super) fn take(&self, since: u64) -> Option<(u64, bool)> {
         // Acquire pairs with the Release in `put`.

@@ -130,8 +130,8 @@ struct Watched {
     reached: u64,
     next: u64,
     pending: Option<Pending>,
-    /// Another poll goes on there, or none.
-    is_over: bool,
+    /// Since when another poll goes on there, or none, in cycles.
+    over_since: Option<u64>,
 }
 
 struct Pending {
@@ -265,15 +265,17 @@ impl Stacks {
             let watched = &mut state.watched[at];
             let desk = desks.get(watched.poll.desk);
             if desk.tenure().polling_since() != watched.poll.since {
-                // Its thread may be about to tell the end, so it has until the next look.
-                let had_time = std::mem::replace(&mut watched.is_over, true);
-                if had_time {
+                // Its thread may be about to tell the end. It may be lowered, so it has as long as
+                // for an answer; what it tells later would be lost.
+                let since = *watched.over_since.get_or_insert(now);
+                let had_time = now.saturating_sub(since) > self.clock.cycles_of(ANSWER_MAX);
+                if had_time || desk.missed_end.has(watched.poll.since) {
                     self.end_untold(&mut state, at, desk);
                 }
             }
         }
         state.left.retain(|asked| !asked.give_up());
-        let is_to_come = |it: &Watched| it.pending.is_some() || it.is_over;
+        let is_to_come = |it: &Watched| it.pending.is_some() || it.over_since.is_some();
         !state.left.is_empty() || state.watched.iter().any(is_to_come)
     }
 
@@ -530,7 +532,7 @@ impl Watched {
             reached: 0,
             next: 0,
             pending: None,
-            is_over: false,
+            over_since: None,
         }
     }
 

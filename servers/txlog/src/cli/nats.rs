@@ -15,10 +15,6 @@ use super::ServeArguments;
 
 /// Where the JetStream is, and who logs in there.
 #[derive(Debug, Args)]
-#[cfg_attr(
-    not(feature = "nats"),
-    expect(dead_code, reason = "without the feature nobody connects")
-)]
 pub(crate) struct NatsArguments {
     /// Keep the records in a JetStream of the NATS server there instead of a directory.
     ///
