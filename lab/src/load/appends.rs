@@ -74,6 +74,7 @@ impl Client {
             0 => Request::Hello {
                 min: VERSION,
                 max: VERSION,
+                access: None,
             },
             id => Request::Append {
                 id,

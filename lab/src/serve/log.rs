@@ -61,6 +61,7 @@ pub(crate) async fn connection<P: Platform>(
                 first: 0,
                 next: 0,
                 of: None,
+                batch_bytes_max: None,
             },
             (Ok(Request::Append { id, payload }), true) => Response::Appended {
                 id,

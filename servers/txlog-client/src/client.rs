@@ -475,7 +475,12 @@ async fn hello(address: impl ToSocketAddrs, name: &str) -> Result<Client, Client
     let (read, mut write) = stream.into_split();
     let mut buffer = BytesMut::new();
     let (min, max) = (VERSION_MIN, VERSION);
-    Request::Hello { min, max }.encode(&mut buffer);
+    Request::Hello {
+        min,
+        max,
+        access: None,
+    }
+    .encode(&mut buffer);
     write.write_all(&buffer).await.map_err(cannot)?;
     let mut frames = FrameReader::new(read, TEXT_BYTES_MAX + 16);
     let info = welcome(&mut frames, name).await?;
@@ -517,6 +522,7 @@ async fn welcome<R: AsyncRead + Unpin>(
             first,
             next,
             of,
+            ..
         } if (VERSION_MIN..=VERSION).contains(&version) => Ok(ServerInfo {
             version,
             record_bytes_max: record_bytes_max as usize,
@@ -591,7 +597,10 @@ fn id_of(response: &Response) -> Option<u64> {
         | Response::Pong { id }
         | Response::Refused { id, .. }
         | Response::RefusedAt { id, .. }
-        | Response::Health { id, .. } => Some(*id),
+        | Response::Health { id, .. }
+        | Response::Stored { id, .. }
+        | Response::Sought { id, .. }
+        | Response::Cursor { id, .. } => Some(*id),
         Response::Welcome { .. } | Response::Fault { .. } => None,
     }
 }

@@ -108,7 +108,13 @@ fn those_who_speak_another_protocol_hear_what_this_is() {
         assert_eq!(early.faulted().await, Code::NotTxlog);
         let mut newer = Raw::connect(address).await;
         let (min, max) = (VERSION + 1, VERSION + 7);
-        newer.ask(&Request::Hello { min, max }).await;
+        newer
+            .ask(&Request::Hello {
+                min,
+                max,
+                access: None,
+            })
+            .await;
         assert_eq!(newer.faulted().await, Code::Version);
     });
 }

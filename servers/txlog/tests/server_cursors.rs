@@ -120,7 +120,12 @@ fn a_client_of_version_1_is_answered_in_its_version() {
     serving(ServerConfig::default(), |address, _| async move {
         let mut old = Raw::connect(address).await;
         let (min, max) = (VERSION_MIN, VERSION_MIN);
-        old.ask(&Request::Hello { min, max }).await;
+        old.ask(&Request::Hello {
+            min,
+            max,
+            access: None,
+        })
+        .await;
         let answer = old.answer().await;
         assert!(
             matches!(

@@ -18,10 +18,10 @@ use support::{run, small};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::oneshot;
 use txlog::log::{LogConfig, ReadLimits};
-use txlog::server::{Server, ServerConfig};
+use txlog::server::{BATCH_BYTES_MAX, Server, ServerConfig};
 use txlog::store::{Found, Identity, Store, StoreError};
 use txlog_client::Client;
-use txlog_client::frame::{APPEND_OVERHEAD, Code, Request, Response, SMALL_BYTES_MAX};
+use txlog_client::frame::{BATCH_OVERHEAD, Code, HELLO_BYTES_MAX, Request, Response};
 
 /// Half of the memory that these requests would take without limits.
 const SOON: Duration = Duration::from_secs(30);
@@ -42,11 +42,12 @@ fn a_frame_is_refused_by_its_length_before_its_bytes_come() {
     serving(ServerConfig::default(), |address, _| async move {
         let length = |bytes: usize| u32::try_from(bytes).unwrap().to_le_bytes();
         let mut early = Raw::connect(address).await;
-        early.send(&length(SMALL_BYTES_MAX + 1)).await;
+        early.send(&length(HELLO_BYTES_MAX + 1)).await;
         assert_eq!(early.faulted().await, Code::FrameTooLong);
         let most = small().record_bytes_max;
         let mut raw = Raw::welcomed(address).await;
-        raw.send(&length(most + APPEND_OVERHEAD + 1)).await;
+        raw.send(&length(BATCH_BYTES_MAX + BATCH_OVERHEAD + 1))
+            .await;
         assert_eq!(raw.faulted().await, Code::FrameTooLong);
         let mut raw = Raw::welcomed(address).await;
         let (id, payload) = (1, Bytes::from(vec![7; most]));

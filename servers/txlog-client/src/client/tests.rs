@@ -51,6 +51,7 @@ fn welcome_with(appends_max: u32) -> Response {
         first: 1,
         next: 1,
         of: None,
+        batch_bytes_max: None,
     }
 }
 
@@ -279,6 +280,7 @@ fn an_old_server_is_read_and_what_it_cannot_say_is_not_asked() {
         first: 1,
         next: 1,
         of: None,
+        batch_bytes_max: None,
     }
     .encode(&mut welcome);
     assert_eq!(welcome.len(), 4 + 1 + 26, "as before there was version 2");
@@ -308,7 +310,11 @@ fn an_old_server_is_read_and_what_it_cannot_say_is_not_asked() {
         let mut served = Served { frames, write };
         assert!(matches!(
             served.request().await,
-            Some(Request::Hello { min: 1, max: 2 })
+            Some(Request::Hello {
+                min: VERSION_MIN,
+                max: VERSION,
+                access: None
+            })
         ));
         let Some(Request::Read { id, of: None, .. }) = served.request().await else {
             panic!("no read")
@@ -330,6 +336,7 @@ fn a_version_that_was_not_offered_is_not_spoken() {
         first: 1,
         next: 1,
         of: None,
+        batch_bytes_max: None,
     }
     .encode(&mut welcome);
     let error = connecting_to(Vec::leak(welcome.to_vec()));

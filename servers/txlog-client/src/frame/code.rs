@@ -34,12 +34,26 @@ pub enum Code {
     NewEpoch,
     /// The server had no memory left for this read in time.
     Busy,
+    /// The server has no log of this name.
+    NoSuchLog,
+    /// The token does not allow this, or is needed and missing.
+    NotAllowed,
+    /// The log's next number is not the one that a batch expected.
+    NotExpected,
+    /// A producer left out records: it is to send those first.
+    ProducerGap,
+    /// The server no longer knows this producer, and cannot tell what it has stored.
+    ProducerUnknown,
+    /// The server has as many logs, cursors or producers as it may have.
+    TooMany,
+    /// The store cannot do this.
+    Unsupported,
     /// A code that this version does not know.
     Other(u16),
 }
 
 /// Codes and their numbers.
-pub(super) const CODES: [(Code, u16); 15] = [
+pub(super) const CODES: [(Code, u16); 22] = [
     (Code::NotTxlog, 1),
     (Code::Version, 2),
     (Code::BadFrame, 3),
@@ -55,6 +69,13 @@ pub(super) const CODES: [(Code, u16); 15] = [
     (Code::OtherLog, 21),
     (Code::NewEpoch, 22),
     (Code::Busy, 24),
+    (Code::NoSuchLog, 25),
+    (Code::NotAllowed, 26),
+    (Code::NotExpected, 27),
+    (Code::ProducerGap, 28),
+    (Code::ProducerUnknown, 29),
+    (Code::TooMany, 30),
+    (Code::Unsupported, 31),
 ];
 
 impl Code {

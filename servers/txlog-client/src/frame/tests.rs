@@ -4,7 +4,11 @@
 
 use proptest::prelude::*;
 
+use bytes::{BufMut, BytesMut};
+
+use super::fields::framed;
 use super::*;
+use crate::cursor::{Cursor, Identity};
 
 fn payload() -> impl Strategy<Value = Bytes> {
     prop::collection::vec(any::<u8>(), 0..200).prop_map(Bytes::from)
@@ -14,9 +18,67 @@ fn identity() -> impl Strategy<Value = Option<Identity>> {
     any::<Option<(u64, u64)>>().prop_map(|of| of.map(|(log, epoch)| Identity { log, epoch }))
 }
 
+fn access() -> impl Strategy<Value = Option<Access>> {
+    prop::option::of(
+        ("[a-z]{0,64}", any::<bool>(), payload()).prop_map(|(log, create, token)| Access {
+            log,
+            create,
+            token,
+        }),
+    )
+}
+
+fn cursor() -> impl Strategy<Value = Cursor> {
+    any::<(u64, u64, u64)>().prop_map(|(log, epoch, sequence)| Cursor {
+        log,
+        epoch,
+        sequence,
+    })
+}
+
+fn produced() -> impl Strategy<Value = Option<Produced>> {
+    any::<Option<(u128, u64)>>()
+        .prop_map(|of| of.map(|(producer, number)| Produced { producer, number }))
+}
+
+fn change() -> impl Strategy<Value = CursorChange> {
+    prop_oneof![
+        Just(CursorChange::Keep),
+        cursor().prop_map(CursorChange::Set),
+        Just(CursorChange::Remove),
+    ]
+}
+
+fn newer_request() -> impl Strategy<Value = Request> {
+    prop_oneof![
+        (
+            any::<(u64, Option<u64>)>(),
+            produced(),
+            prop::collection::vec(payload(), 0..5)
+        )
+            .prop_map(|((id, expected), producer, records)| Request::Batch {
+                id,
+                expected,
+                producer,
+                records
+            }),
+        any::<(u64, u64)>().prop_map(|(id, time_ms)| Request::Seek { id, time_ms }),
+        (any::<u64>(), ".{0,40}", change()).prop_map(|(id, name, change)| Request::Cursor {
+            id,
+            name,
+            change
+        }),
+    ]
+}
+
 fn request() -> impl Strategy<Value = Request> {
     prop_oneof![
-        (any::<u16>(), any::<u16>()).prop_map(|(min, max)| Request::Hello { min, max }),
+        (any::<(u16, u16)>(), access()).prop_map(|((min, max), access)| Request::Hello {
+            min,
+            max,
+            access
+        }),
+        newer_request(),
         (any::<u64>(), payload()).prop_map(|(id, payload)| Request::Append { id, payload }),
         (any::<(u64, u64, u32, u32, u32)>(), identity()).prop_map(
             |((id, from, records_max, bytes_max, wait_ms), of)| Request::Read {
@@ -41,18 +103,43 @@ fn record() -> impl Strategy<Value = Record> {
     })
 }
 
+fn newer_response() -> impl Strategy<Value = Response> {
+    prop_oneof![
+        any::<(u64, u64, u32, bool)>().prop_map(|(id, first, count, repeated)| {
+            Response::Stored {
+                id,
+                first,
+                count,
+                repeated,
+            }
+        }),
+        any::<(u64, u64)>().prop_map(|(id, sequence)| Response::Sought { id, sequence }),
+        (any::<u64>(), prop::option::of(cursor()))
+            .prop_map(|(id, cursor)| Response::Cursor { id, cursor }),
+    ]
+}
+
 fn response() -> impl Strategy<Value = Response> {
     prop_oneof![
-        (any::<(u16, u32, u32, u64, u64)>(), identity()).prop_map(
-            |((version, record_bytes_max, appends_max, first, next), of)| Response::Welcome {
-                version,
-                record_bytes_max,
-                appends_max,
-                first,
-                next,
-                of
-            }
-        ),
+        (
+            any::<(u16, u32, u32, u64, u64)>(),
+            identity(),
+            any::<Option<u32>>()
+        )
+            .prop_map(
+                |((version, record_bytes_max, appends_max, first, next), of, batch)| {
+                    Response::Welcome {
+                        version,
+                        record_bytes_max,
+                        appends_max,
+                        first,
+                        next,
+                        of,
+                        batch_bytes_max: batch.filter(|_| of.is_some()),
+                    }
+                }
+            ),
+        newer_response(),
         (any::<(u64, u16, [u64; 2])>(), ".{0,40}").prop_map(|((id, code, numbers), text)| {
             Response::RefusedAt {
                 id,
@@ -120,7 +207,7 @@ proptest! {
     /// Malformed frames are errors; well-formed ones decode to the same after encoding them again.
     #[test]
     fn any_bytes_are_a_frame_or_an_error(
-        kind in prop_oneof![0..7_u8, 0x80..0x8A_u8, any::<u8>()],
+        kind in prop_oneof![0..10_u8, 0x80..0x8E_u8, any::<u8>()],
         rest in prop::collection::vec(any::<u8>(), 0..80),
     ) {
         let mut bytes = vec![kind];

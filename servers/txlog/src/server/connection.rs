@@ -17,7 +17,8 @@ use evenkeel::time::timeout;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{Semaphore, mpsc, watch};
 use txlog_client::frame::{
-    APPEND_OVERHEAD, Code, FrameError, Request, Response, SMALL_BYTES_MAX, VERSION, VERSION_MIN,
+    APPEND_OVERHEAD, BATCH_OVERHEAD, Code, FrameError, HELLO_BYTES_MAX, Request, Response, VERSION,
+    VERSION_MIN,
 };
 use txlog_client::wire::{FrameReader, WireError};
 
@@ -25,7 +26,7 @@ use super::answers::Answers;
 use super::memory::Room;
 use super::peers::{Cut, Member, PROGRESS_BYTES, Peer};
 use super::requests::Requests;
-use super::{Context, health};
+use super::{BATCH_BYTES_MAX, Context, health};
 use crate::store::{Identity, Store};
 
 /// A frame up to this size comes into the buffer that each connection has; a larger one waits for
@@ -67,7 +68,7 @@ pub(super) async fn begin<S: Store>(context: Arc<Context<S>>, stream: TcpStream,
     let _ = stream.set_nodelay(true);
     let (read, write) = stream.into_split();
     let ends = Ends {
-        frames: FrameReader::new(read, SMALL_BYTES_MAX),
+        frames: FrameReader::new(read, HELLO_BYTES_MAX),
         write,
         member,
     };
@@ -142,17 +143,18 @@ async fn greet<S: Store>(context: Arc<Context<S>>, mut ends: Ends) -> io::Result
     }
 }
 
-/// Other requests than appends must fit as well, however small records have to be.
+/// Other requests than appends must fit as well, however small records have to be, and batches are
+/// the largest.
 fn frame_bytes_max(store: &impl Store) -> usize {
-    (store.record_bytes_max() + APPEND_OVERHEAD).max(SMALL_BYTES_MAX)
+    (store.record_bytes_max() + APPEND_OVERHEAD).max(BATCH_BYTES_MAX + BATCH_OVERHEAD)
 }
 
 fn check_hello(frame: Option<Bytes>) -> Result<u16, Fault> {
     match Request::decode(frame.unwrap_or_default())? {
-        Request::Hello { min, max } if min <= VERSION && VERSION_MIN <= max && min <= max => {
+        Request::Hello { min, max, .. } if min <= VERSION && VERSION_MIN <= max && min <= max => {
             Ok(VERSION.min(max))
         }
-        Request::Hello { min, max } => Err(Fault::new(
+        Request::Hello { min, max, .. } => Err(Fault::new(
             Code::Version,
             format!(
                 "the server speaks versions {VERSION_MIN} to {VERSION}, the client {min} to {max}"
@@ -177,6 +179,7 @@ fn welcome<S: Store>(context: &Context<S>, version: u16) -> Response {
             let Identity { log, epoch } = context.store.identity();
             txlog_client::Identity { log, epoch }
         }),
+        batch_bytes_max: (version > 2).then_some(BATCH_BYTES_MAX as u32),
     }
 }
 

@@ -32,6 +32,9 @@ use self::memory::Memory;
 use self::peers::Peers;
 use crate::store::{Store, StoreError};
 
+/// How many bytes of records and their lengths a batch may have.
+pub const BATCH_BYTES_MAX: usize = 1 << 20;
+
 /// The limits of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerConfig {

@@ -95,6 +95,10 @@ impl<S: Store> Requests<S> {
                 Ok(true)
             }
             Request::Ping { id } => Ok(self.answer(Response::Pong { id }).await),
+            Request::Batch { id, .. } | Request::Seek { id, .. } | Request::Cursor { id, .. } => {
+                let error = StoreError::new(Code::Unsupported, "not yet");
+                Ok(self.answer(self.refused(id, error)).await)
+            }
             Request::Hello { .. } => Err(Fault::new(Code::BadFrame, "a second hello")),
         }
     }

@@ -109,7 +109,11 @@ impl Raw {
 
 pub(crate) fn hello() -> Request {
     let (min, max) = (VERSION, VERSION);
-    Request::Hello { min, max }
+    Request::Hello {
+        min,
+        max,
+        access: None,
+    }
 }
 
 pub(crate) fn append(id: u64, payload: &'static str) -> Request {
