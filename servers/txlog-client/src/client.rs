@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
-use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,21 +11,18 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use evenkeel::net::{TcpStream, ToSocketAddrs};
+use evenkeel::net::ToSocketAddrs;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
+use crate::connect::Connect;
 use crate::cursor::{Cursor, Identity};
 use crate::error::ClientError;
 use crate::follow::{Follower, ReadFrom};
 use crate::frame::{
     APPEND_OVERHEAD, Code, RECORD_OVERHEAD, RECORDS_OVERHEAD, Record, Request, Response,
-    TEXT_BYTES_MAX, VERSION, VERSION_MIN,
 };
 use crate::wire::FrameReader;
-
-/// How long connecting and saying hello may take.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How many requests may wait to be sent; more wait for room.
 const REQUESTS_QUEUED_MAX: usize = 1_024;
@@ -113,18 +109,39 @@ struct Waiter {
 }
 
 impl Client {
-    /// Connects and says hello.
+    /// Connects and says hello, for the log without a name, without a token and in the clear;
+    /// [`Connect`] has the other ways.
     ///
     /// # Errors
     ///
-    /// [`ClientError::Connect`], [`ClientError::NotTxlog`], or the server's refusal.
+    /// As [`Connect::connect`].
     pub async fn connect(address: impl ToSocketAddrs + ToString) -> Result<Self, ClientError> {
-        let name = address.to_string();
-        match evenkeel::time::timeout(HELLO_TIMEOUT, hello(address, &name)).await {
-            Ok(client) => client,
-            Err(_) => Err(ClientError::NotTxlog {
-                address: name,
-                reason: format!("no answer within {HELLO_TIMEOUT:?}"),
+        Connect::new().connect(address).await
+    }
+
+    /// Begins to write requests and to read answers, after the server's welcome.
+    pub(crate) fn begin<R, W>(frames: FrameReader<R>, write: W, info: ServerInfo) -> Self
+    where
+        R: AsyncRead + Unpin + Send + 'static,
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
+        let mut frames = frames;
+        // One record, however large, comes whole; otherwise as many as were asked for.
+        let payload_max = info.record_bytes_max.max(READ_BYTES_MAX as usize);
+        let records_max = READ_RECORDS_MAX as usize * RECORD_OVERHEAD;
+        frames.set_frame_bytes_max(RECORDS_OVERHEAD + records_max + payload_max + APPEND_OVERHEAD);
+        let appends_max = info.appends_max.clamp(1, Semaphore::MAX_PERMITS);
+        let (requests, queue) = mpsc::channel(REQUESTS_QUEUED_MAX);
+        let answers = Arc::new(Answers::default());
+        evenkeel::spawn(write_requests(write, queue, Arc::clone(&answers)));
+        evenkeel::spawn(read_answers(frames, Arc::clone(&answers)));
+        Self {
+            inner: Arc::new(Inner {
+                requests,
+                answers,
+                appends: Arc::new(Semaphore::new(appends_max)),
+                ids: AtomicU64::new(1),
+                info,
             }),
         }
     }
@@ -465,78 +482,7 @@ fn unexpected(response: &Response) -> ClientError {
     disconnected(format!("an unexpected answer came: {response:?}"))
 }
 
-async fn hello(address: impl ToSocketAddrs, name: &str) -> Result<Client, ClientError> {
-    let cannot = |source: io::Error| ClientError::Connect {
-        address: name.to_owned(),
-        source: Arc::new(source),
-    };
-    let stream = TcpStream::connect(address).await.map_err(cannot)?;
-    stream.set_nodelay(true).map_err(cannot)?;
-    let (read, mut write) = stream.into_split();
-    let mut buffer = BytesMut::new();
-    let (min, max) = (VERSION_MIN, VERSION);
-    Request::Hello {
-        min,
-        max,
-        access: None,
-    }
-    .encode(&mut buffer);
-    write.write_all(&buffer).await.map_err(cannot)?;
-    let mut frames = FrameReader::new(read, TEXT_BYTES_MAX + 16);
-    let info = welcome(&mut frames, name).await?;
-    // One record, however large, comes whole; otherwise as many as were asked for.
-    let payload_max = info.record_bytes_max.max(READ_BYTES_MAX as usize);
-    let records_max = READ_RECORDS_MAX as usize * RECORD_OVERHEAD;
-    frames.set_frame_bytes_max(RECORDS_OVERHEAD + records_max + payload_max + APPEND_OVERHEAD);
-    let appends_max = info.appends_max.clamp(1, Semaphore::MAX_PERMITS);
-    let (requests, queue) = mpsc::channel(REQUESTS_QUEUED_MAX);
-    let answers = Arc::new(Answers::default());
-    evenkeel::spawn(write_requests(write, queue, Arc::clone(&answers)));
-    evenkeel::spawn(read_answers(frames, Arc::clone(&answers)));
-    Ok(Client {
-        inner: Arc::new(Inner {
-            requests,
-            answers,
-            appends: Arc::new(Semaphore::new(appends_max)),
-            ids: AtomicU64::new(1),
-            info,
-        }),
-    })
-}
-
-async fn welcome<R: AsyncRead + Unpin>(
-    frames: &mut FrameReader<R>,
-    name: &str,
-) -> Result<ServerInfo, ClientError> {
-    let strange = |reason: String| ClientError::NotTxlog {
-        address: name.to_owned(),
-        reason,
-    };
-    let frame = frames.next().await.map_err(|e| strange(e.to_string()))?;
-    let frame = frame.ok_or_else(|| strange("it closed the connection".to_owned()))?;
-    match Response::decode(frame).map_err(|error| strange(error.to_string()))? {
-        Response::Welcome {
-            version,
-            record_bytes_max,
-            appends_max,
-            first,
-            next,
-            of,
-            ..
-        } if (VERSION_MIN..=VERSION).contains(&version) => Ok(ServerInfo {
-            version,
-            record_bytes_max: record_bytes_max as usize,
-            appends_max: appends_max as usize,
-            first,
-            next,
-            identity: of,
-        }),
-        Response::Fault { code, text } => Err(fault(code, text)),
-        other => Err(strange(format!("it begins with {other:?}"))),
-    }
-}
-
-fn fault(code: Code, text: String) -> ClientError {
+pub(crate) fn fault(code: Code, text: String) -> ClientError {
     ClientError::Fault {
         code,
         text: text.into(),

@@ -86,6 +86,12 @@ pub enum ClientError {
         /// What it did.
         reason: String,
     },
+    /// What was given to connect with cannot be used, and nothing was sent.
+    #[error("{what}")]
+    Unusable {
+        /// What, and why.
+        what: Arc<str>,
+    },
     /// The record is larger than the server takes, and was not sent.
     #[error(
         "a record of {bytes} bytes; the server takes {bytes_max} at most: \

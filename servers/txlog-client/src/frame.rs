@@ -83,6 +83,9 @@ pub const HELLO_BYTES_MAX: usize = 1_024;
 /// The longest name of a log or of a cursor, in bytes.
 pub const NAME_BYTES_MAX: usize = 64;
 
+/// The longest token, in bytes.
+pub const TOKEN_BYTES_MAX: usize = 256;
+
 /// The most bytes that a request other than a hello, an append or a batch has.
 pub const SMALL_BYTES_MAX: usize = 128;
 

@@ -14,12 +14,14 @@
 //! ```
 //!
 //! - [`Client`]: one connection, shared by any number of tasks, whose appends are pending together.
+//! - [`Connect`]: which log to connect to, and by what right.
 //! - [`Follower`]: records in order, and then new ones.
 //! - [`Cursor`]: where a follower is, as text, from which another one resumes.
 //! - [`frame`]: the protocol, without any I/O.
 //! - [`wire`]: frames over a stream.
 
 mod client;
+mod connect;
 mod cursor;
 mod error;
 mod follow;
@@ -27,6 +29,7 @@ pub mod frame;
 pub mod wire;
 
 pub use client::{Client, Health, ServerInfo, Submitted};
+pub use connect::Connect;
 pub use cursor::{Cursor, CursorError, Identity};
 pub use error::ClientError;
 pub use follow::{Follower, ReadFrom};

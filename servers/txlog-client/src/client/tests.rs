@@ -10,6 +10,7 @@ use evenkeel::time::timeout;
 use tokio::io::AsyncWriteExt;
 
 use super::*;
+use crate::frame::{VERSION, VERSION_MIN};
 
 /// Longer than any test takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
