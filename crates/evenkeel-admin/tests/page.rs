@@ -72,6 +72,7 @@ fn the_page_shows_workers_classes_hogs_and_lanes() {
         };
         for part in [
             "2 workers, utilisation",
+            " %, occupancy ",
             "class=\"worker\"",
             "aria-label=\"share of bulk\"",
             "<td>urgent</td>",

@@ -113,17 +113,20 @@ fn dashboard() -> Vec<String> {
     queries.map(fill).collect()
 }
 
-/// What the autoscaler's rule asks.
-fn autoscaling() -> String {
+/// What the autoscaler's rules ask.
+fn autoscaling() -> Vec<String> {
     let text = fs::read_to_string(Path::new(DEPLOY).join("autoscaling.yml")).unwrap();
-    let (_, rule) = text.split_once("metricsQuery: |\n").unwrap();
-    let (rule, _) = rule.split_once("\n---").unwrap();
-    let query = rule
-        .replace(",<<.LabelMatchers>>", "")
-        .replace("<<.LabelMatchers>>", "");
-    query
-        .replace("<<.GroupBy>>", "job")
-        .replace("[1m]", "[10s]")
+    let rules = text.split("metricsQuery: |\n").skip(1);
+    let queries = rules.map(|rule| {
+        let end = rule.find("\n      - series").or_else(|| rule.find("\n---"));
+        let query = rule[..end.unwrap()]
+            .replace(",<<.LabelMatchers>>", "")
+            .replace("<<.LabelMatchers>>", "");
+        query
+            .replace("<<.GroupBy>>", "job")
+            .replace("[1m]", "[10s]")
+    });
+    queries.collect()
 }
 
 /// Work of each sort, so that each query has something to say.
@@ -141,7 +144,9 @@ async fn all_answer(admin: &Admin) {
     };
     let mut missing = dashboard();
     assert!(missing.len() > 20, "{missing:?}");
-    missing.push(autoscaling());
+    let autoscaling = autoscaling();
+    assert_eq!(autoscaling.len(), 2, "utilisation and occupancy");
+    missing.extend(autoscaling);
     let began = Instant::now();
     while !missing.is_empty() {
         assert!(began.elapsed() < LIMIT, "no series for {missing:#?}");

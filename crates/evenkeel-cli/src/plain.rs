@@ -7,9 +7,9 @@ use crate::view::View;
 /// How many lines come between two heads.
 const HEAD_EACH: usize = 20;
 
-const COLUMNS: [&str; 11] = [
-    "loop", "polls/s", "switch/s", "in/s", "out/s", "queue", "cpu", "util", "memory", "tasks",
-    "conns",
+const COLUMNS: [&str; 12] = [
+    "loop", "polls/s", "switch/s", "in/s", "out/s", "queue", "cpu", "util", "occup", "memory",
+    "tasks", "conns",
 ];
 
 /// The head of the columns, if one is due before this line.
@@ -20,7 +20,7 @@ pub(crate) fn head(line: usize) -> Option<String> {
 
 /// What happened between two snapshots: the mean time between two I/O checks of a worker; polls of
 /// tasks, switches of threads, deliveries and writes a second; tasks that are ready; processors in
-/// use; utilisation; memory; tasks; descriptors.
+/// use; utilisation; occupancy; memory; tasks; descriptors.
 pub(crate) fn line(view: &View) -> String {
     let rates = &view.rates;
     let count = |value: f64| Count(value.round() as u64).to_string();
@@ -34,6 +34,7 @@ pub(crate) fn line(view: &View) -> String {
         Count(rates.ready as u64).to_string(),
         rates.cpu.map_or_else(dash, |cpu| Percent(cpu).to_string()),
         Percent(view.utilisation).to_string(),
+        Percent(view.occupancy).to_string(),
         rates
             .memory
             .map_or_else(dash, |bytes| format!("{}B", Count(bytes))),

@@ -16,6 +16,7 @@ pub(crate) struct View {
     /// Since the runtime began.
     pub(crate) up: Duration,
     pub(crate) utilisation: f64,
+    pub(crate) occupancy: f64,
     /// For each worker, the part of its time in each state.
     pub(crate) workers: Vec<[f64; STATES.len()]>,
     pub(crate) classes: Vec<ClassRow>,
@@ -121,6 +122,7 @@ impl View {
             seconds,
             up: ups.max().unwrap_or_default(),
             utilisation: since.utilisation(),
+            occupancy: since.occupancy(),
             workers: states(&since),
             classes: classes(&since, seconds),
             hogs: now.stats.hogs.clone(),

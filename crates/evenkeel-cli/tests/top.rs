@@ -52,7 +52,7 @@ fn a_line_is_printed_for_each_interval_and_recorded_lines_are_printed_again() {
             .count()
     };
     for line in &printed {
-        assert_eq!(columns(line), 11, "{line}");
+        assert_eq!(columns(line), 12, "{line}");
     }
     let again = lines(&top(&["--plain", "--replay", file]));
     assert_eq!(again, printed);

@@ -183,6 +183,39 @@ fn polls_in_the_heavy_pool_have_waited_too() {
     });
 }
 
+/// What the heavy pool computes is no part of the workers' utilisation. A service that does its work
+/// there would seem to have nothing to do.
+#[test]
+fn occupancy_has_the_heavy_pool() {
+    watched("occupancy", || {
+        let runtime = runtime(1, BusyWait::None);
+        let stop = Arc::new(AtomicBool::new(false));
+        let hog = {
+            let stop = Arc::clone(&stop);
+            runtime.spawn(async move {
+                while !stop.load(SeqCst) {
+                    busy_for(Duration::from_millis(5));
+                }
+            })
+        };
+        let before = runtime.stats();
+        let heavy = |stats: &Stats| stats.classes[Class::NORMAL.index()].heavy;
+        until("it computes in the pool", || {
+            std::thread::sleep(Duration::from_millis(1));
+            heavy(&runtime.stats().since(&before)) > Duration::from_millis(100)
+        });
+        let since = runtime.stats().since(&before);
+        let worker = &since.workers[0];
+        assert!(since.processors > 0.0, "{since:?}");
+        let ran = since.occupancy() * since.processors * worker.wall.as_secs_f64();
+        let expected = (heavy(&since) + worker.run()).as_secs_f64();
+        assert!((ran / expected - 1.0).abs() < 1e-6, "{ran} of {expected}");
+        assert!(since.occupancy() * since.processors > since.utilisation());
+        stop.store(true, SeqCst);
+        runtime.block_on(hog).unwrap();
+    });
+}
+
 /// A worker that spins between events spends its time spinning, not running.
 #[test]
 fn spinning_is_not_running() {

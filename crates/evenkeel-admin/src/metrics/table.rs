@@ -51,6 +51,22 @@ pub(super) const METRICS: &[Metric] = &[
         |snapshot, row| row(&[], Level(snapshot.stats.utilisation())),
     ),
     metric(
+        ("evenkeel_occupancy_ratio", None),
+        Gauge,
+        &[],
+        "Run time of workers and of the heavy pool over the time of all processors since the \
+         start; rate() of evenkeel_class_run_seconds_total, summed up, over evenkeel_processors \
+         has it for any time",
+        |snapshot, row| row(&[], Level(snapshot.stats.occupancy())),
+    ),
+    metric(
+        ("evenkeel_processors", None),
+        Gauge,
+        &[],
+        "Processors that the process might use when the runtime was built; a quota may leave parts",
+        |snapshot, row| row(&[], Level(snapshot.stats.processors)),
+    ),
+    metric(
         ("evenkeel_worker_parks", None),
         Counter,
         &["worker"],

@@ -343,7 +343,9 @@ function show(now) {
   const used = workers.reduce((sum, worker) => sum + worker.states[0], 0) / wall;
   const classes = classesSince(now, earlier, seconds);
   const awake = classes.filter((it) => it.polls > 0 || plots.get("waits")?.has(it.name));
-  plot("utilisation", [["run", used]], percent, 1);
+  const ran = (stats) => stats.classes.reduce((sum, it) => sum + it.run, 0);
+  const occupied = (ran(now) - ran(earlier)) / (seconds * 1e9 * (now.processors || workers.length));
+  plot("utilisation", [["workers", used], ["processors", Math.min(1, occupied)]], percent, 1);
   plot("waits", awake.map((it) => [it.name, it.p99]), duration);
   plot("polls", awake.map((it) => [it.name, it.polls]), grouped);
   const deliveries = (now.delivery.deliveries - earlier.delivery.deliveries) / seconds;
@@ -353,7 +355,8 @@ function show(now) {
   showHogs(now.hogs, now.hog_functions ?? []);
   showLanes(now.lanes, earlier.lanes, seconds);
   const up = Math.max(...now.workers.map((worker) => worker.wall));
-  say(`up for ${duration(up)}, ${workers.length} workers, utilisation ${percent(used)}`);
+  const load = `utilisation ${percent(used)}, occupancy ${percent(occupied)}`;
+  say(`up for ${duration(up)}, ${workers.length} workers, ${load}`);
 }
 
 async function turn() {

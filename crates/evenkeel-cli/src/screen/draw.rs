@@ -70,9 +70,10 @@ fn title(shown: &Shown, view: &View) -> Line<'static> {
         .map_or_else(String::new, |bytes| format!(", {}B", Count(bytes)));
     let name = Span::styled(shown.name.clone(), Modifier::BOLD);
     let rest = format!(
-        "  up {}, utilisation {}{cpu}{memory}",
+        "  up {}, utilisation {}, occupancy {}{cpu}{memory}",
         Time::of(view.up),
-        Percent(view.utilisation)
+        Percent(view.utilisation),
+        Percent(view.occupancy)
     );
     Line::from(vec![name, Span::raw(rest)])
 }

@@ -100,6 +100,7 @@ impl Builder {
             thread_stack_size: None,
             busy_wait: BusyWait::default(),
             quota: false,
+            processors: 1.0,
             io_check_bound: defaults::IO_CHECK_BOUND,
             io_check_events: defaults::IO_CHECK_EVENTS,
             classes: define::table(),
@@ -432,9 +433,11 @@ impl Builder {
         });
         let for_all = workers.saturating_mul(defaults::HEAVY_THREADS_EACH);
         let by_default = for_all.clamp(defaults::HEAVY_THREADS_MIN, HEAVY_THREADS_MAX);
+        let quota = cpus::quota();
         let mut config = Config {
             workers,
-            quota: cpus::quota().is_some(),
+            quota: quota.is_some(),
+            processors: cpus::available(quota),
             heavy_threads: self.heavy_threads.unwrap_or(by_default),
             disk_wait_limit: self.disk_wait_limit.unwrap_or(Duration::MAX),
             ..self.config.clone()

@@ -107,6 +107,8 @@ pub(crate) struct Config {
     pub(crate) busy_wait: BusyWait,
     /// Whether the process is under a CPU quota.
     pub(crate) quota: bool,
+    /// How many processors' time the process may use.
+    pub(crate) processors: f64,
     pub(crate) io_check_bound: Duration,
     pub(crate) io_check_events: usize,
     pub(crate) classes: ClassTable,

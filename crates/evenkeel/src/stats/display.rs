@@ -22,10 +22,12 @@ impl Display for Stats {
         let wall = self.workers.iter().map(|worker| worker.wall).max();
         writeln!(
             f,
-            "{} in {}, utilisation {}",
+            "{} in {}, utilisation {}, occupancy {} of {}",
             Number(self.workers.len() as u64, "worker"),
             Time(wall),
-            Percent(self.utilisation())
+            Percent(self.utilisation()),
+            Percent(self.occupancy()),
+            Processors(self.processors)
         )?;
         workers(f, &self.workers)?;
         classes(f, &self.classes)?;
@@ -245,6 +247,17 @@ fn ratio(part: Duration, all: Duration) -> f64 {
         return 0.0;
     }
     part.as_secs_f64() / all.as_secs_f64()
+}
+
+/// Processors, of which a quota may leave a part.
+struct Processors(f64);
+
+impl Display for Processors {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let rounded = (self.0 * 100.0).round() / 100.0;
+        let ending = if rounded == 1.0 { "" } else { "s" };
+        write!(f, "{rounded} processor{ending}")
+    }
 }
 
 /// So many of what this is one of.

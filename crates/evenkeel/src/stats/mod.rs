@@ -4,7 +4,8 @@
 //! [`run`](WorkerStats::run), [`check`](WorkerStats::check), [`spin`](WorkerStats::spin),
 //! [`park`](WorkerStats::park), [`steal`](WorkerStats::steal) and [`lend`](WorkerStats::lend) add
 //! up to [`wall`](WorkerStats::wall). *Utilisation* is run time over wall time: spinning is neither
-//! work nor sleep, and is counted separately.
+//! work nor sleep, and is counted separately. *Occupancy* is the part of the processors that polls
+//! had, on workers and in the heavy pool.
 
 mod checks;
 mod classes;

@@ -1,5 +1,7 @@
 //! A snapshot of all statistics.
 
+use std::time::Duration;
+
 use crate::blocking::lanes::Lanes;
 use crate::counters::accounts::Accounts;
 use crate::sched::shared::Shared;
@@ -46,6 +48,9 @@ use super::workers::{self, WorkerStats};
 pub struct Stats {
     /// One for each worker.
     pub workers: Vec<WorkerStats>,
+    /// How many processors the process might use when the runtime was built: those of its affinity
+    /// mask, or a quota of processor time, if that is less.
+    pub processors: f64,
     /// One for each class, in the order of [`Class::index`](crate::Class::index).
     pub classes: Vec<ClassStats>,
     /// The heavy pool: the threads for tasks that hog.
@@ -100,6 +105,7 @@ impl Stats {
             hog_functions: hogs::read_functions(shared),
             hog_stacks: hogs::read_stacks(shared),
             workers,
+            processors: shared.config.processors,
             checks: checks::read(shared),
             readiness: ReadinessStats {
                 events: sum(|accounts| accounts.events.load()),
@@ -155,12 +161,39 @@ impl Stats {
         self.lanes.iter().find(|lane| lane.name == name)
     }
 
-    /// The mean of the workers' utilisation, from 0 to 1.
+    /// The mean of the workers' utilisation, from 0 to 1. Polls in the heavy pool are no part of it:
+    /// see [`occupancy`](Stats::occupancy).
     pub fn utilisation(&self) -> f64 {
         // Not `sum()`, which is -0.0 of none.
         let workers = self.workers.iter().map(WorkerStats::utilisation);
         let sum = workers.fold(0.0, |sum, worker| sum + worker);
         sum / self.workers.len().max(1) as f64
+    }
+
+    /// How much of the [`processors`](Stats::processors) polls of tasks had: the time that workers
+    /// spent in them and the processor time of those in the heavy pool, over the time of all
+    /// processors. 1 means that all of them ran tasks all the time. It may be somewhat more, as a
+    /// worker's time in a poll includes moments in which the kernel did not schedule it.
+    ///
+    /// This is what to scale a service by, together with [`utilisation`](Stats::utilisation), which
+    /// is higher if there are fewer workers than processors. Spinning is not counted, nor time in
+    /// which a poll was blocked in the heavy pool, nor work in lanes.
+    pub fn occupancy(&self) -> f64 {
+        let walls: Duration = self.workers.iter().map(|worker| worker.wall).sum();
+        let wall = walls.as_secs_f64() / self.workers.len().max(1) as f64;
+        // Not known from a snapshot that an earlier version wrote.
+        let processors = if self.processors > 0.0 {
+            self.processors
+        } else {
+            self.workers.len() as f64
+        };
+        let available = wall * processors;
+        let ran: Duration = self.classes.iter().map(|class| class.run).sum();
+        if available > 0.0 {
+            ran.as_secs_f64() / available
+        } else {
+            0.0
+        }
     }
 }
 

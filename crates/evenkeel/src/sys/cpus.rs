@@ -30,6 +30,11 @@ pub(crate) fn usable() -> usize {
     bounded(affinity().unwrap_or_else(parallelism), quota())
 }
 
+/// How many CPUs' time this process may use under a quota, at most. The quota is not rounded.
+pub(crate) fn available(quota: Option<f64>) -> f64 {
+    share_of(affinity().unwrap_or_else(parallelism), quota)
+}
+
 /// The tightest CPU quota in force, in CPUs; `None` if there is none. Under a quota, spinning takes
 /// time from work even on an idle machine.
 pub(crate) fn quota() -> Option<f64> {
@@ -40,6 +45,10 @@ fn bounded(cpus: usize, quota: Option<f64>) -> usize {
     // A cast from a float saturates, and turns NaN into 0.
     let quota = quota.map_or(usize::MAX, |quota| quota.ceil() as usize);
     cpus.min(quota).max(1)
+}
+
+fn share_of(cpus: usize, quota: Option<f64>) -> f64 {
+    quota.map_or(cpus as f64, |quota| quota.min(cpus as f64))
 }
 
 fn parallelism() -> usize {

@@ -40,6 +40,7 @@ fn snapshot(second: u64) -> Snapshot {
         "lanes": [{ "name": "blocking", "threads": 1, "limit": 8, "done": 5 * second }],
         "delivery": { "deliveries": 400 * second, "bytes": 584_000 * second },
         "output": { "writes": 20 * second },
+        "processors": 4.0,
         "tasks_waiting": 100_000,
     }))
     .unwrap()
@@ -68,7 +69,7 @@ fn drawn(shown: &Shown, width: u16, height: u16) -> String {
 fn workers_classes_hogs_lanes_and_rates_are_shown() {
     let text = drawn(&shown(), 110, 30);
     for part in [
-        "127.0.0.1:7070  up 3.00 s, utilisation 50 %, 70 % of a processor, 12.0 MB",
+        "127.0.0.1:7070  up 3.00 s, utilisation 50 %, occupancy 25 %, 70 % of a processor, 12.0 MB",
         "in 400/s, 584 kB/s   out 20/s",
         "polls 3000/s   ready 9   tasks 100 k",
         "normal       50     50 %     75 %     1000     3        4.00 us  64.0 us",

@@ -63,9 +63,11 @@ fn made_up() -> Stats {
             class(Class::NORMAL, "normal", 50),
             class(Class::BULK, "bulk", 20),
         ],
+        processors: 2.0,
         ..Stats::default()
     };
-    stats.classes[1].run = us(500_000);
+    stats.classes[1].run = us(1_250_000);
+    stats.classes[1].heavy = us(750_000);
     stats.classes[1].polls = 250_000;
     stats.classes[1].hogs = 412;
     stats.classes[1].ready = 3;
@@ -117,7 +119,7 @@ fn a_runtime_at_work() {
     let text = made_up().to_string();
     assert_fits_a_screen(&text);
     let expected = "\
-2 workers in 1.00 s, utilisation 25 %
+2 workers in 1.00 s, utilisation 25 %, occupancy 62 % of 2 processors
 worker         run    check     spin    steal     lend     park    parks
 0             48 %    5.0 %    0.1 %    0.2 %    0.0 %     47 %     1234
 1            2.0 %    5.0 %    0.1 %    0.2 %    0.0 %     93 %     1234
@@ -136,10 +138,25 @@ now         1 task, 2 timers, 12 descriptors";
     assert_eq!(text, expected, "\n{text}");
 }
 
+/// The heavy pool counts, a quota too, and a snapshot that says nothing of processors has as many as
+/// workers.
+#[test]
+fn occupancy_is_of_the_processors() {
+    let mut stats = made_up();
+    assert_eq!(stats.occupancy(), 0.625);
+    stats.processors = 1.25;
+    assert_eq!(stats.occupancy(), 1.0);
+    assert!(stats.to_string().contains(" 100 % of 1.25 processors\n"));
+    stats.processors = 0.0;
+    assert_eq!(stats.occupancy(), 0.625);
+    assert_eq!(stats.utilisation(), 0.25);
+    assert_eq!(Stats::default().occupancy(), 0.0);
+}
+
 #[test]
 fn a_runtime_that_has_done_nothing() {
     let expected = "\
-0 workers in -, utilisation 0.0 %
+0 workers in -, utilisation 0.0 %, occupancy 0.0 % of 0 processors
 I/O checks  0 (0 due, 0 idle, 0 spin, 0 visits), 0 events
 now         0 tasks, 0 timers, 0 descriptors";
     assert_eq!(Stats::default().to_string(), expected);

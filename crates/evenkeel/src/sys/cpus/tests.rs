@@ -131,6 +131,13 @@ fn a_container_sees_its_own_group_as_the_root() {
 }
 
 #[test]
+fn a_quota_leaves_parts_of_processors() {
+    assert_eq!(share_of(4, None), 4.0);
+    assert_eq!(share_of(4, Some(1.5)), 1.5);
+    assert_eq!(share_of(4, Some(8.0)), 4.0);
+}
+
+#[test]
 fn a_mount_point_may_have_a_space() {
     let mount = r"30 24 0:26 / /sys/my\040groups rw - cgroup2 cgroup2 rw";
     let tree = Tree::new("0::/\n", mount).with("sys/my groups/cpu.max", "100000 100000\n");
