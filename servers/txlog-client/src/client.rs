@@ -1,10 +1,12 @@
 //! One connection, shared by many tasks: one task writes requests, another reads answers and passes
 //! each to the task that waits for it.
 
+mod batch;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -13,8 +15,9 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use evenkeel::net::ToSocketAddrs;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
+pub use self::batch::{Batch, Stored, SubmittedBatch};
 use crate::connect::Connect;
 use crate::cursor::{Cursor, Identity};
 use crate::error::ClientError;
@@ -46,6 +49,9 @@ pub struct ServerInfo {
     pub record_bytes_max: usize,
     /// How many appends of one connection may be pending; further ones wait.
     pub appends_max: usize,
+    /// The most bytes of records and their lengths that a batch may have; none if the server takes
+    /// no batches, as it speaks version 2 or less.
+    pub batch_bytes_max: Option<usize>,
     /// The oldest record's sequence number, when the client connected.
     pub first: u64,
     /// The number of the next record, when the client connected.
@@ -91,7 +97,11 @@ type Answer = Result<Response, ClientError>;
 
 /// The requests that wait for an answer.
 #[derive(Debug, Default)]
-struct Answers(Mutex<Waiting>);
+struct Answers {
+    waiting: Mutex<Waiting>,
+    /// Told when nobody wants the connection any more, which may be dead without an end.
+    abandoned: Notify,
+}
 
 #[derive(Debug, Default)]
 struct Waiting {
@@ -191,6 +201,50 @@ impl Client {
         Ok(Submitted { asked, answer })
     }
 
+    /// Sends a batch, after waiting until the server takes another pending append: its records are
+    /// stored with numbers in a row, or none of them is. The returned future completes when they
+    /// are durable.
+    ///
+    /// # Errors
+    ///
+    /// As [`append`](Client::append); [`OldServer`](ClientError::OldServer) if the server takes no
+    /// batches. [`Code::NotExpected`] and the codes after it say why none is stored.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`append`](Client::append).
+    pub async fn submit_batch(&self, batch: Batch) -> Result<SubmittedBatch, ClientError> {
+        let Some(bytes_max) = self.inner.info.batch_bytes_max else {
+            let (version, what) = (self.inner.info.version, "batches");
+            return Err(ClientError::OldServer { version, what });
+        };
+        let bytes = batch.bytes();
+        if bytes > bytes_max {
+            let what = "batch";
+            return Err(ClientError::TooLong {
+                what,
+                bytes,
+                bytes_max,
+            });
+        }
+        let place = Arc::clone(&self.inner.appends).acquire_owned().await;
+        let place = Some(place.expect("it is never closed"));
+        let mut asked = Asked::new(&self.inner);
+        let Batch {
+            records,
+            expected,
+            producer,
+        } = batch;
+        let request = |id| Request::Batch {
+            id,
+            expected,
+            producer,
+            records,
+        };
+        let answer = asked.send(place, request).await?;
+        Ok(SubmittedBatch { asked, answer })
+    }
+
     /// Reads records from a sequence number on, 0 for the oldest. Waits up to `wait` for the first
     /// one, and returns the records that there are, at most about a MiB, with the number from which
     /// to read on.
@@ -286,6 +340,19 @@ impl Client {
             }),
             other => Err(unexpected(&other)),
         }
+    }
+
+    /// Why the connection has ended, if it has.
+    pub fn end(&self) -> Option<ClientError> {
+        self.inner.answers.lock().end.clone()
+    }
+
+    /// Ends the connection without waiting for the server: whoever waits for an answer gets this
+    /// error.
+    #[expect(dead_code, reason = "the session that needs it comes next")]
+    pub(crate) fn abandon(&self, why: ClientError) {
+        self.inner.answers.fail(why);
+        self.inner.answers.abandoned.notify_waiters();
     }
 
     fn needs_version(&self, least: u16, what: &'static str) -> Result<(), ClientError> {
@@ -405,7 +472,7 @@ impl Drop for Asked {
 
 impl Answers {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn await_answer(
@@ -472,7 +539,7 @@ fn of_ms(ms: u32) -> Option<Duration> {
     (ms != u32::MAX).then_some(Duration::from_millis(ms.into()))
 }
 
-fn disconnected(reason: impl Into<Arc<str>>) -> ClientError {
+pub(crate) fn disconnected(reason: impl Into<Arc<str>>) -> ClientError {
     ClientError::Disconnected {
         reason: reason.into(),
     }
@@ -518,8 +585,14 @@ async fn write_requests(
 
 /// Passes answers to the tasks that wait for them, until there are no more.
 async fn read_answers<R: AsyncRead + Unpin>(mut frames: FrameReader<R>, answers: Arc<Answers>) {
+    let mut abandoned = pin!(answers.abandoned.notified());
     let end = loop {
-        let frame = match frames.next().await {
+        let frame = tokio::select! {
+            biased;
+            frame = frames.next() => frame,
+            () = &mut abandoned => return,
+        };
+        let frame = match frame {
             Ok(Some(frame)) => frame,
             Ok(None) => break disconnected("the server closed it"),
             Err(error) => break disconnected(error.to_string()),

@@ -156,11 +156,12 @@ async fn welcome<R: AsyncRead + Unpin>(
             first,
             next,
             of,
-            ..
+            batch_bytes_max,
         } if (VERSION_MIN..=VERSION).contains(&version) => Ok(ServerInfo {
             version,
             record_bytes_max: record_bytes_max as usize,
             appends_max: appends_max as usize,
+            batch_bytes_max: batch_bytes_max.map(|bytes| bytes as usize),
             first,
             next,
             identity: of,

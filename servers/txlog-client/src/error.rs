@@ -103,6 +103,19 @@ pub enum ClientError {
         /// The server's limit.
         bytes_max: usize,
     },
+    /// It is longer than the server takes, or the protocol has room for, and was not sent.
+    #[error("a {what} of {bytes} bytes; it may have {bytes_max} at most")]
+    TooLong {
+        /// What it is.
+        what: &'static str,
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// The session was closed before this was sent.
+    #[error("the session is closed")]
+    Closed,
 }
 
 /// What to check if there is no connection.

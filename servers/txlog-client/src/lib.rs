@@ -28,7 +28,7 @@ mod follow;
 pub mod frame;
 pub mod wire;
 
-pub use client::{Client, Health, ServerInfo, Submitted};
+pub use client::{Batch, Client, Health, ServerInfo, Stored, Submitted, SubmittedBatch};
 pub use connect::Connect;
 pub use cursor::{Cursor, CursorError, Identity};
 pub use error::ClientError;

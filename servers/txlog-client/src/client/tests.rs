@@ -10,7 +10,7 @@ use evenkeel::time::timeout;
 use tokio::io::AsyncWriteExt;
 
 use super::*;
-use crate::frame::{VERSION, VERSION_MIN};
+use crate::frame::{Produced, VERSION, VERSION_MIN};
 
 /// Longer than any test takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -51,8 +51,8 @@ fn welcome_with(appends_max: u32) -> Response {
         appends_max,
         first: 1,
         next: 1,
-        of: None,
-        batch_bytes_max: None,
+        of: Some(Identity { log: 1, epoch: 1 }),
+        batch_bytes_max: Some(1_000),
     }
 }
 
@@ -216,6 +216,53 @@ fn a_second_welcome_and_nonsense_end_the_connection() {
             assert!(error.to_string().contains(reason), "{error}, not {reason}");
         });
     }
+}
+
+#[test]
+fn a_batch_is_one_frame_and_one_answer() {
+    let producer = Some(Produced {
+        producer: 7,
+        number: 3,
+    });
+    let records = vec![Bytes::from_static(b"a"), Bytes::from_static(b"bc")];
+    let batch = Batch {
+        records: records.clone(),
+        expected: Some(12),
+        producer,
+    };
+    connected(100, |client, mut served| async move {
+        let submitted = client.submit_batch(batch).await.unwrap();
+        let Some(Request::Batch {
+            id,
+            expected: Some(12),
+            producer: sent,
+            records: same,
+        }) = served.request().await
+        else {
+            panic!("no batch")
+        };
+        assert_eq!((sent, same), (producer, records));
+        let (first, count, repeated) = (12, 2, true);
+        let stored = Response::Stored {
+            id,
+            first,
+            count,
+            repeated,
+        };
+        served.answer(&stored).await;
+        let stored = submitted.await.unwrap();
+        assert_eq!((stored.first, stored.count, stored.repeated), (12, 2, true));
+        // One that is too long for the server is not sent.
+        let long = Batch::new(vec![Bytes::from(vec![0; 1_000 - 3])]);
+        let error = client.submit_batch(long).await.unwrap_err();
+        assert!(matches!(error, ClientError::TooLong { .. }), "{error}");
+        let long = Batch::new(vec![Bytes::from(vec![0; 1_000 - 4])]);
+        drop(client.submit_batch(long).await.unwrap());
+        assert!(matches!(
+            served.request().await,
+            Some(Request::Batch { .. })
+        ));
+    });
 }
 
 #[test]
