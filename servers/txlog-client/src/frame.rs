@@ -56,12 +56,14 @@
 
 mod code;
 mod fields;
+mod name;
 mod request;
 mod response;
 
 use bytes::Bytes;
 
 pub use self::code::Code;
+pub use self::name::is_name;
 pub use self::request::{Access, CursorChange, Produced, Request};
 pub use self::response::Response;
 

@@ -1,6 +1,7 @@
 //! One connection's life.
 //!
-//! It begins in the class `URGENT`, where it says hello and answers pings. With its first append or
+//! It is for one log, which its hello names, and which stays open as long as it lasts. It begins in
+//! the class `URGENT`, where it says hello and answers pings. With its first append or
 //! read it moves to `NORMAL` for good: one task there reads requests, another sends answers, and
 //! each read is a task of its own. So a client that only checks whether the server is alive does
 //! not wait behind others, and a client that works cannot be urgent.
@@ -17,17 +18,18 @@ use evenkeel::time::timeout;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{Semaphore, mpsc, watch};
 use txlog_client::frame::{
-    APPEND_OVERHEAD, BATCH_OVERHEAD, Code, FrameError, HELLO_BYTES_MAX, Request, Response, VERSION,
-    VERSION_MIN,
+    APPEND_OVERHEAD, Access, BATCH_OVERHEAD, Code, FrameError, HELLO_BYTES_MAX, Request, Response,
+    VERSION, VERSION_MIN,
 };
 use txlog_client::wire::{FrameReader, WireError};
 
 use super::answers::Answers;
+use super::logs::Lease;
 use super::memory::Room;
 use super::peers::{Cut, Member, PROGRESS_BYTES, Peer};
 use super::requests::Requests;
 use super::{BATCH_BYTES_MAX, Context, health};
-use crate::store::{Identity, Store};
+use crate::store::{Identity, Store, StoreError};
 
 /// A frame up to this size comes into the buffer that each connection has; a larger one waits for
 /// memory.
@@ -81,25 +83,15 @@ async fn greet<S: Store>(context: Arc<Context<S>>, mut ends: Ends) -> io::Result
     let stall_max = context.config.stall_max;
     let mut closing = context.closing.subscribe();
     let peer = Arc::clone(&ends.member.peer);
-    let hello = tokio::select! {
-        biased;
-        _ = closing.wait_for(|closing| *closing) => Err(Fault::closing()),
-        // It has said nothing, so there is nobody to be told.
-        _ = peer.cut() => return Ok(()),
-        hello = timeout(stall_max, ends.frames.next()) => match hello {
-            Ok(Ok(None)) => return Ok(()),
-            Ok(frame) => frame.map_err(Fault::from).and_then(check_hello),
-            Err(_) => Err(Fault::new(Code::TooSlow, "no hello in time")),
-        },
+    let (version, log) = match meet(&context, &mut ends, &mut closing).await {
+        Ok((version, log)) => (version, Arc::new(log)),
+        Err(Some(fault)) => return fail(ends, fault, DISCARD_MAX).await,
+        Err(None) => return Ok(()),
     };
-    let version = match hello {
-        Ok(version) => version,
-        Err(fault) => return fail(ends, fault, DISCARD_MAX).await,
-    };
-    peer.greeted(Instant::now());
-    send(&mut ends.write, &welcome(&context, version), stall_max).await?;
-    ends.frames
-        .set_frame_bytes_max(frame_bytes_max(&context.store));
+    peer.serves(&log.past);
+    let welcome = welcome(&context, &log.store, version);
+    send(&mut ends.write, &welcome, stall_max).await?;
+    ends.frames.set_frame_bytes_max(frame_bytes_max(&log.store));
     loop {
         let request = tokio::select! {
             biased;
@@ -120,7 +112,7 @@ async fn greet<S: Store>(context: Arc<Context<S>>, mut ends: Ends) -> io::Result
             })) => {
                 let within = Duration::from_millis(within_ms.into());
                 let health = tokio::select! {
-                    health = health::answer(&context, id, within) => health,
+                    health = health::answer(&context, &log, id, within) => health,
                     _ = closing.wait_for(|closing| *closing) => continue,
                     _ = peer.cut() => continue,
                 };
@@ -133,7 +125,7 @@ async fn greet<S: Store>(context: Arc<Context<S>>, mut ends: Ends) -> io::Result
             Ok(Some(request)) => {
                 drop(evenkeel::spawn_in(
                     Class::NORMAL,
-                    serve(context, ends, version, request),
+                    serve(context, log, ends, version, request),
                 ));
                 return Ok(());
             }
@@ -143,16 +135,46 @@ async fn greet<S: Store>(context: Arc<Context<S>>, mut ends: Ends) -> io::Result
     }
 }
 
+/// Takes a client's hello, and opens its log. Without a fault if there is nobody to be told.
+async fn meet<S: Store>(
+    context: &Context<S>,
+    ends: &mut Ends,
+    closing: &mut watch::Receiver<bool>,
+) -> Result<(u16, Lease<S>), Option<Fault>> {
+    let peer = &ends.member.peer;
+    let (version, access) = tokio::select! {
+        biased;
+        _ = closing.wait_for(|closing| *closing) => return Err(Some(Fault::closing())),
+        // It has said nothing.
+        _ = peer.cut() => return Err(None),
+        hello = timeout(context.config.stall_max, ends.frames.next()) => match hello {
+            Ok(Ok(None)) => return Err(None),
+            Ok(frame) => frame.map_err(Fault::from).and_then(check_hello)?,
+            Err(_) => return Err(Some(Fault::new(Code::TooSlow, "no hello in time"))),
+        },
+    };
+    peer.greeted(Instant::now());
+    let log = tokio::select! {
+        biased;
+        _ = closing.wait_for(|closing| *closing) => return Err(Some(Fault::closing())),
+        cut = peer.cut() => return Err(Some(Fault::cut(cut))),
+        opened = context.logs.open(&access.log, access.create) => opened.map_err(Fault::from)?,
+    };
+    Ok((version, log))
+}
+
 /// Other requests than appends must fit as well, however small records have to be, and batches are
 /// the largest.
 fn frame_bytes_max(store: &impl Store) -> usize {
     (store.record_bytes_max() + APPEND_OVERHEAD).max(BATCH_BYTES_MAX + BATCH_OVERHEAD)
 }
 
-fn check_hello(frame: Option<Bytes>) -> Result<u16, Fault> {
+fn check_hello(frame: Option<Bytes>) -> Result<(u16, Access), Fault> {
     match Request::decode(frame.unwrap_or_default())? {
-        Request::Hello { min, max, .. } if min <= VERSION && VERSION_MIN <= max && min <= max => {
-            Ok(VERSION.min(max))
+        Request::Hello { min, max, access }
+            if min <= VERSION && VERSION_MIN <= max && min <= max =>
+        {
+            Ok((VERSION.min(max), access.unwrap_or_default()))
         }
         Request::Hello { min, max, .. } => Err(Fault::new(
             Code::Version,
@@ -167,16 +189,16 @@ fn check_hello(frame: Option<Bytes>) -> Result<u16, Fault> {
     }
 }
 
-fn welcome<S: Store>(context: &Context<S>, version: u16) -> Response {
-    let (first, next) = context.store.bounds();
+fn welcome<S: Store>(context: &Context<S>, store: &S, version: u16) -> Response {
+    let (first, next) = store.bounds();
     Response::Welcome {
         version,
-        record_bytes_max: u32::try_from(context.store.record_bytes_max()).unwrap_or(u32::MAX),
+        record_bytes_max: u32::try_from(store.record_bytes_max()).unwrap_or(u32::MAX),
         appends_max: u32::try_from(context.config.appends_max).unwrap_or(u32::MAX),
         first,
         next,
         of: (version > VERSION_MIN).then(|| {
-            let Identity { log, epoch } = context.store.identity();
+            let Identity { log, epoch } = store.identity();
             txlog_client::Identity { log, epoch }
         }),
         batch_bytes_max: (version > 2).then_some(BATCH_BYTES_MAX as u32),
@@ -184,7 +206,13 @@ fn welcome<S: Store>(context: &Context<S>, version: u16) -> Response {
 }
 
 /// Serves a connection that appends or reads.
-async fn serve<S: Store>(context: Arc<Context<S>>, ends: Ends, version: u16, first: Asked) {
+async fn serve<S: Store>(
+    context: Arc<Context<S>>,
+    log: Arc<Lease<S>>,
+    ends: Ends,
+    version: u16,
+    first: Asked,
+) {
     let Ends {
         mut frames,
         mut write,
@@ -209,6 +237,7 @@ async fn serve<S: Store>(context: Arc<Context<S>>, ends: Ends, version: u16, fir
     });
     let requests = Requests {
         context: Arc::clone(&context),
+        log,
         peer: Arc::clone(&member.peer),
         version,
         appends: Arc::new(Semaphore::new(appends_max)),
@@ -353,6 +382,12 @@ impl Fault {
              others; try again later"
         );
         Self::new(Code::TooManyConnections, text)
+    }
+}
+
+impl From<StoreError> for Fault {
+    fn from(StoreError { code, text }: StoreError) -> Self {
+        Self { code, text }
     }
 }
 

@@ -11,9 +11,9 @@ pub enum BindError {
     Listen(io::Error),
     /// The memory is too little.
     #[error(
-        "{bytes} bytes of memory are too little for {connections} connections and records of up to \
-         {record_bytes_max} bytes: give at least {least} by --memory-bytes, or make \
-         --connections-max or --record-bytes-max smaller"
+        "{bytes} bytes of memory are too little for {connections} connections, {logs} logs with \
+         names and records of up to {record_bytes_max} bytes: give at least {least} by \
+         --memory-bytes, or make --connections-max, --open-logs-max or --record-bytes-max smaller"
     )]
     Memory {
         /// What was given.
@@ -22,6 +22,8 @@ pub enum BindError {
         least: usize,
         /// How many connections there may be, with those in reserve.
         connections: usize,
+        /// How many logs with names may be open.
+        logs: usize,
         /// The largest record.
         record_bytes_max: usize,
     },

@@ -15,6 +15,7 @@ use evenkeel::time::sleep;
 use txlog_client::frame::Response;
 
 use super::Context;
+use super::logs::OpenLog;
 use super::peers::{Evidence, Last};
 use crate::store::Store;
 
@@ -36,12 +37,17 @@ enum Verdict {
     Unknown,
 }
 
-/// Answers when it is known, at the latest when a pending append has waited for `within`.
-pub(super) async fn answer<S: Store>(context: &Context<S>, id: u64, within: Duration) -> Response {
+/// Answers for a log when it is known, at the latest when a pending append has waited for `within`.
+pub(super) async fn answer<S: Store>(
+    context: &Context<S>,
+    log: &OpenLog<S>,
+    id: u64,
+    within: Duration,
+) -> Response {
     let (asked, within) = (Instant::now(), within.min(WITHIN_MAX));
     loop {
-        let failure = context.store.failure().map(|failure| failure.text);
-        let (evidence, now) = (context.peers.evidence(), Instant::now());
+        let failure = log.store.failure().map(|failure| failure.text);
+        let (evidence, now) = (context.peers.evidence(&log.past), Instant::now());
         let (writable, text) = match judge(failure, &evidence, asked, now, within) {
             Verdict::Writable(text) => (true, text),
             Verdict::Not(text) => (false, text),

@@ -2,6 +2,7 @@
 //! parts.
 //!
 //! - A fixed amount for each connection that there may be: its tasks, and buffers up to a few KiB.
+//! - A fixed amount for each log with a name that may be open: its tasks, and a buffer for a batch.
 //! - A part for appends, from the first bytes of a frame until the record's answer is on its way.
 //! - A part for reads: a read takes room for the most that it may return, before it reads, keeps
 //!   what its answer has, and gives that back when the client has taken it.
@@ -27,6 +28,10 @@ use crate::log::ReadLimits;
 /// How much each connection may take besides its large requests and answers: a buffer for each
 /// direction, tasks, and reads that wait.
 const CONNECTION_BYTES: usize = 64 * 1024;
+
+/// How much a log with a name may take besides the records that are pending, which have room of the
+/// appends: its tasks, the index of its files, and a buffer for a batch.
+const LOG_BYTES: usize = 512 * 1024;
 
 /// What a pending append takes besides its record.
 const APPEND_BYTES: usize = 512;
@@ -96,9 +101,15 @@ impl Memory {
     /// # Errors
     ///
     /// [`BindError::Memory`]: it is too little for one record and the connections.
-    pub(super) fn new(config: &ServerConfig, record_bytes_max: usize) -> Result<Self, BindError> {
+    pub(super) fn new(
+        config: &ServerConfig,
+        record_bytes_max: usize,
+        logs: usize,
+    ) -> Result<Self, BindError> {
         let connections = config.connections_max.saturating_add(config.reserve_max);
-        let fixed = connections.saturating_mul(CONNECTION_BYTES);
+        let fixed = connections
+            .saturating_mul(CONNECTION_BYTES)
+            .saturating_add(logs.saturating_mul(LOG_BYTES));
         let least = (WINDOW_BYTES + RECORDS_OVERHEAD)
             .saturating_add(read_bytes(1, 1, record_bytes_max))
             .saturating_mul(APPENDS_PART)
@@ -110,6 +121,7 @@ impl Memory {
                 bytes: config.memory_bytes,
                 least,
                 connections,
+                logs,
                 record_bytes_max,
             });
         }

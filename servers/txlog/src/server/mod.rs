@@ -1,5 +1,6 @@
 //! The server: connections in front of a store.
-// The files: `accept` takes connections, `peers` knows them all and who has a place, `memory` who
+// The files: `logs` owns the logs and knows who has them open, `source` is the seam to where those
+// with names are; `accept` takes connections, `peers` knows them all and who has a place, `memory` who
 // may take how much; `connection` is one connection's life, `requests` begins what it asks for,
 // `reads` reads for it, `answers` sends answers in their order; `health` says whether an append
 // would be acknowledged.
@@ -10,11 +11,14 @@ mod complaints;
 mod connection;
 mod error;
 mod health;
+mod logs;
 mod memory;
 mod peers;
 mod reads;
 mod requests;
+mod source;
 
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -22,14 +26,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::net::{TcpListener, ToSocketAddrs};
-use evenkeel::time::{sleep, timeout};
+use evenkeel::time::timeout;
 use tokio::sync::watch;
 use txlog_client::frame::Code;
 
-use self::complaints::Complaints;
 pub use self::error::BindError;
+use self::logs::Logs;
 use self::memory::Memory;
 use self::peers::Peers;
+pub use self::source::{Boxed, LogSource};
 use crate::store::{Store, StoreError};
 
 /// How many bytes of records and their lengths a batch may have.
@@ -67,9 +72,17 @@ pub struct ServerConfig {
     pub close_max: Duration,
     /// How often the store removes records that need not be kept; each second by default.
     pub maintain_every: Duration,
-    /// Whether the server ends when the store has failed for good; not by default: then it answers
-    /// reads.
+    /// Whether the server ends when its log without a name has failed for good; not by default:
+    /// then it answers reads.
     pub exit_on_failure: bool,
+    /// How many logs with names are open at a time; 128 by default. 512 KiB of the memory are set
+    /// aside for each. One that no connection has is closed when another needs its place.
+    pub open_logs_max: usize,
+    /// How long a log stays open that no connection has; a minute by default. One that has failed
+    /// for good is closed at once, so that the next connection opens it again.
+    pub log_idle_max: Duration,
+    /// Whether a client may create logs; not by default.
+    pub create_logs: bool,
 }
 
 impl Default for ServerConfig {
@@ -87,22 +100,24 @@ impl Default for ServerConfig {
             close_max: Duration::from_secs(30),
             maintain_every: Duration::from_secs(1),
             exit_on_failure: false,
+            open_logs_max: 128,
+            log_idle_max: Duration::from_secs(60),
+            create_logs: false,
         }
     }
 }
 
 /// A server that is bound to an address, and does not serve yet.
-#[derive(Debug)]
-pub struct Server<S> {
+pub struct Server<S: Store> {
     listener: TcpListener,
-    store: S,
+    logs: Logs<S>,
     config: ServerConfig,
     memory: Memory,
 }
 
 /// The state that all connections share.
-struct Context<S> {
-    store: S,
+struct Context<S: Store> {
+    logs: Logs<S>,
     config: ServerConfig,
     memory: Memory,
     peers: Arc<Peers>,
@@ -111,7 +126,7 @@ struct Context<S> {
 }
 
 impl<S: Store> Server<S> {
-    /// Listens, without accepting connections yet.
+    /// Listens for a server of one log, without accepting connections yet.
     ///
     /// # Errors
     ///
@@ -121,16 +136,34 @@ impl<S: Store> Server<S> {
         store: S,
         config: ServerConfig,
     ) -> Result<Self, BindError> {
+        Self::bind_logs(address, Some(store), None, config).await
+    }
+
+    /// Listens for a server of several logs: one that has no name, if there is one, and those with
+    /// names from a source.
+    ///
+    /// # Errors
+    ///
+    /// As [`bind`](Self::bind).
+    pub async fn bind_logs(
+        address: impl ToSocketAddrs,
+        unnamed: Option<S>,
+        named: Option<Box<dyn LogSource<S>>>,
+        config: ServerConfig,
+    ) -> Result<Self, BindError> {
         let config = ServerConfig {
             connections_max: config.connections_max.clamp(1, 1 << 20),
             reserve_max: config.reserve_max.min(1 << 20),
             ..config
         };
-        let memory = Memory::new(&config, store.record_bytes_max())?;
+        let bytes_max = unnamed.as_ref().map_or(0, Store::record_bytes_max);
+        let of_named = named.as_ref().map_or(0, |named| named.record_bytes_max());
+        let open_max = named.as_ref().map_or(0, |_| config.open_logs_max.max(1));
+        let memory = Memory::new(&config, bytes_max.max(of_named), open_max)?;
         let listener = accept::bind(address).await.map_err(BindError::Listen)?;
         Ok(Self {
             listener,
-            store,
+            logs: Logs::new(unnamed, named, config),
             config,
             memory,
         })
@@ -145,22 +178,22 @@ impl<S: Store> Server<S> {
         self.listener.local_addr()
     }
 
-    /// Serves until `ends` completes, or the store fails for good and the server is to end then.
-    /// Then it accepts no more connections or requests, answers the pending ones, and closes the
-    /// store.
+    /// Serves until `ends` completes, or the log without a name fails for good and the server is to
+    /// end then. Then it accepts no more connections or requests, answers the pending ones, and
+    /// closes the logs.
     ///
     /// # Errors
     ///
-    /// The store's, if not all accepted records could be made durable, or not in time.
+    /// A store's, if not all accepted records could be made durable, or not in time.
     pub async fn run(self, ends: impl Future<Output = ()>) -> Result<(), StoreError> {
         let Self {
             listener,
-            store,
+            logs,
             config,
             memory,
         } = self;
         let context = Arc::new(Context {
-            store: store.clone(),
+            logs,
             config,
             memory,
             peers: Arc::new(Peers::new(config.connections_max, config.reserve_max)),
@@ -168,7 +201,7 @@ impl<S: Store> Server<S> {
         });
         tokio::select! {
             () = accept::accept(listener, &context) => {}
-            () = maintain(&store, &config) => {}
+            () = context.logs.maintain(&config) => {}
             () = context.memory.guard(&context.peers) => {}
             () = ends => {}
         }
@@ -178,7 +211,7 @@ impl<S: Store> Server<S> {
         if gone.is_err() {
             eprintln!("txlog: connections that did not end in time were cut off");
         }
-        let closed = timeout(config.close_max, store.close()).await;
+        let closed = timeout(config.close_max, context.logs.close()).await;
         closed.unwrap_or_else(|_| {
             let text = format!(
                 "the store did not close within {} s: records that were not acknowledged may be \
@@ -190,22 +223,11 @@ impl<S: Store> Server<S> {
     }
 }
 
-/// Lets the store remove old records from time to time, and reports when it has failed. Returns
-/// when the server is to end for that.
-async fn maintain<S: Store>(store: &S, config: &ServerConfig) {
-    let (mut failures, mut removals) = <(Complaints, Complaints)>::default();
-    loop {
-        sleep(config.maintain_every).await;
-        match store.failure() {
-            Some(failure) => failures.say(failure.to_string()),
-            None => failures.pass(),
-        }
-        if config.exit_on_failure && store.has_failed_for_good() {
-            return;
-        }
-        match store.maintain().await {
-            Ok(()) => removals.pass(),
-            Err(error) => removals.say(format!("the store could not be looked after: {error}")),
-        }
+impl<S: Store> fmt::Debug for Server<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("listener", &self.listener)
+            .field("config", &self.config)
+            .finish_non_exhaustive()
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! Each connection has one [`Peer`], which its own tasks update, and which others read: the
 //! server's memory to choose who is cut off, and a newcomer's place. `Peers` locks itself before a
-//! peer, and nothing else is locked within.
+//! peer, and that before its log's [`Past`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -67,9 +67,11 @@ struct State {
     last_id: u64,
     ordinary: usize,
     reserve: usize,
-    /// The last append of those connections that have left.
-    last: Option<Last>,
 }
+
+/// The last append to a log by those of its connections that have left.
+#[derive(Debug, Default)]
+pub(super) struct Past(Mutex<Option<Last>>);
 
 /// How an append ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +102,8 @@ pub(super) struct Peer {
 struct Now {
     place: Place,
     greeted: bool,
+    /// That of its log, as soon as it has one.
+    past: Option<Arc<Past>>,
     /// When it last asked for something.
     active: Instant,
     /// How many bytes of each part of the memory it holds.
@@ -157,6 +161,7 @@ impl Peers {
             now: Mutex::new(Now {
                 place,
                 greeted: false,
+                past: None,
                 active: now,
                 held: [0; 2],
                 sending: None,
@@ -205,15 +210,18 @@ impl Peers {
         cut
     }
 
-    /// What is known of the appends of all connections.
-    pub(super) fn evidence(&self) -> Evidence {
+    /// What is known of the appends of all connections of this log.
+    pub(super) fn evidence(&self, of: &Arc<Past>) -> Evidence {
         let state = self.lock();
         let mut evidence = Evidence {
             oldest: None,
-            last: state.last.clone(),
+            last: of.lock().clone(),
         };
         for peer in state.by_id.values() {
             let now = peer.lock();
+            if !(now.past.as_ref()).is_some_and(|past| Arc::ptr_eq(past, of)) {
+                continue;
+            }
             for pending in [now.submitting, now.front].into_iter().flatten() {
                 let oldest = evidence.oldest.get_or_insert(pending);
                 *oldest = pending.min(*oldest);
@@ -287,11 +295,19 @@ impl Drop for Member {
         state.by_id.remove(&self.peer.id);
         let mut now = self.peer.lock();
         let place = std::mem::replace(&mut now.place, Place::Lost);
-        later(&mut state.last, now.last.take());
+        if let Some(past) = now.past.take() {
+            later(&mut past.lock(), now.last.take());
+        }
         drop(now);
         state.free(place);
         drop(state);
         self.peers.alive.send_modify(|alive| *alive -= 1);
+    }
+}
+
+impl Past {
+    fn lock(&self) -> MutexGuard<'_, Option<Last>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -313,6 +329,11 @@ impl Peer {
         let mut state = self.lock();
         state.greeted = true;
         state.active = now;
+    }
+
+    /// It is for the log of which this is the past.
+    pub(super) fn serves(&self, past: &Arc<Past>) {
+        self.lock().past = Some(Arc::clone(past));
     }
 
     /// It has asked for something.
@@ -434,6 +455,34 @@ mod tests {
         assert!(peers.join(now).is_none());
         drop(known);
         assert!(peers.join(now).is_some());
+    }
+
+    #[test]
+    fn what_is_known_of_a_log_is_of_its_own_connections() {
+        let (peers, now) = (peers(9, 0), Instant::now());
+        let pasts = [Arc::default(), Arc::<Past>::default()];
+        let members = [0, 1].map(|at| {
+            let member = peers.join(now).unwrap();
+            member.peer.serves(&pasts[at]);
+            member
+        });
+        let slow = Last {
+            ended: now,
+            took: Duration::from_secs(9),
+            failure: Some("no room".to_owned()),
+        };
+        members[0].peer.submitting(Some(now));
+        members[0].peer.ended(slow.clone());
+        let known = Evidence {
+            oldest: Some(now),
+            last: Some(slow.clone()),
+        };
+        assert_eq!(peers.evidence(&pasts[0]), known);
+        assert_eq!(peers.evidence(&pasts[1]), Evidence::default());
+        drop(members);
+        let last = Some(slow);
+        assert_eq!(peers.evidence(&pasts[0]), Evidence { oldest: None, last });
+        assert_eq!(peers.evidence(&pasts[1]), Evidence::default());
     }
 
     #[test]

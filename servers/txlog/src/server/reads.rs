@@ -33,6 +33,7 @@ pub(super) struct Reading {
 /// from beyond the end, is refused.
 pub(super) async fn answer<S: Store>(
     context: &Context<S>,
+    store: &S,
     peer: &Arc<Peer>,
     share: &Arc<Semaphore>,
     reading: Reading,
@@ -46,7 +47,6 @@ pub(super) async fn answer<S: Store>(
         of,
         version,
     } = reading;
-    let store = &context.store;
     let refused = |error| Answer::Small(refused(store, version, id, error));
     let deadline = Instant::now() + wait.min(context.config.read_wait_max);
     loop {
@@ -63,7 +63,8 @@ pub(super) async fn answer<S: Store>(
                 _ = taking.changed() => {}
             }
         }
-        let Some(room) = admitted(context, peer, share, limits).await else {
+        let Some(room) = admitted(context, store.record_bytes_max(), (peer, share), limits).await
+        else {
             return refused(busy(context));
         };
         let found = store.read(from, limits).await;
@@ -119,17 +120,16 @@ fn beyond_end<S: Store>(store: &S, from: u64) -> Option<StoreError> {
 /// Waits for memory; `None` if there is none in time.
 async fn admitted<S: Store>(
     context: &Context<S>,
-    peer: &Arc<Peer>,
-    share: &Arc<Semaphore>,
+    record_bytes_max: usize,
+    (peer, share): (&Arc<Peer>, &Arc<Semaphore>),
     limits: ReadLimits,
 ) -> Option<Room> {
-    let record_bytes_max = context.store.record_bytes_max();
     let memory = &context.memory;
     let room = memory.for_read(peer, share, limits, record_bytes_max);
     timeout(context.config.stall_max, room).await.ok()
 }
 
-fn busy<S>(context: &Context<S>) -> StoreError {
+fn busy<S: Store>(context: &Context<S>) -> StoreError {
     let text = format!(
         "no memory was left for this read within {} s, as other clients hold it; ask again, or \
          give the server more by --memory-bytes",

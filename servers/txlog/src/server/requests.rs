@@ -11,6 +11,7 @@ use txlog_client::wire::FrameReader;
 
 use super::answers::{Answer, Append, Ordered, last};
 use super::connection::{Asked, End, Fault, next_request};
+use super::logs::Lease;
 use super::memory::Room;
 use super::peers::Peer;
 use super::reads::{self, Reading};
@@ -21,6 +22,8 @@ use crate::store::{Identity, Store, StoreError};
 /// The state of the task that reads requests.
 pub(super) struct Requests<S: Store> {
     pub(super) context: Arc<Context<S>>,
+    /// The connection's log.
+    pub(super) log: Arc<Lease<S>>,
     pub(super) peer: Arc<Peer>,
     /// The protocol's version that is spoken.
     pub(super) version: u16,
@@ -143,7 +146,7 @@ impl<S: Store> Requests<S> {
     /// Submits a record, unless it is too large: where records have to be small, a frame may have
     /// room for more.
     async fn submit(&self, payload: Bytes) -> Result<S::Pending, StoreError> {
-        let store = &self.context.store;
+        let store = &self.log.store;
         let (bytes, bytes_max) = (payload.len(), store.record_bytes_max());
         if bytes > bytes_max {
             let text = format!("a record of {bytes} bytes; the server takes {bytes_max} at most");
@@ -157,7 +160,7 @@ impl<S: Store> Requests<S> {
         let Some(place) = self.read_place(id).await else {
             return;
         };
-        let context = Arc::clone(&self.context);
+        let (context, log) = (Arc::clone(&self.context), Arc::clone(&self.log));
         let (peer, share) = (Arc::clone(&self.peer), Arc::clone(&self.share));
         let others = self.others.clone();
         let taking = self.taking.subscribe();
@@ -165,7 +168,9 @@ impl<S: Store> Requests<S> {
             let mut closing = context.closing.subscribe();
             let from = reading.from;
             let answer = tokio::select! {
-                answer = reads::answer(&context, &peer, &share, reading, taking) => answer,
+                answer = reads::answer(&context, &log.store, &peer, &share, reading, taking) => {
+                    answer
+                },
                 _ = closing.wait_for(|closing| *closing) => Answer::Small(empty(id, from)),
                 () = others.closed() => return,
             };
@@ -186,11 +191,11 @@ impl<S: Store> Requests<S> {
         let Some(place) = self.read_place(id).await else {
             return;
         };
-        let context = Arc::clone(&self.context);
+        let (context, log) = (Arc::clone(&self.context), Arc::clone(&self.log));
         let others = self.others.clone();
         drop(evenkeel::spawn(async move {
             let answer = tokio::select! {
-                answer = health::answer(&context, id, within) => answer,
+                answer = health::answer(&context, &log, id, within) => answer,
                 () = others.closed() => return,
             };
             drop(place);
@@ -213,7 +218,7 @@ impl<S: Store> Requests<S> {
     }
 
     fn refused(&self, id: u64, error: StoreError) -> Response {
-        refused(&self.context.store, self.version, id, error)
+        refused(&self.log.store, self.version, id, error)
     }
 }
 

@@ -1,0 +1,27 @@
+//! The seam between the server and the place where its logs with names are.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::store::StoreError;
+
+/// A future of a [`LogSource`].
+pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Where logs with names are: directories in one directory, or streams.
+pub trait LogSource<S>: Send + Sync + 'static {
+    /// Opens the log of this name. If there is none, creates it, provided that `create` says so.
+    ///
+    /// The name consists of letters, digits, `.`, `_` and `-`, and does not begin with a dot. Of
+    /// each log one opening is under way at a time, and none while it is open.
+    ///
+    /// # Errors
+    ///
+    /// [`Code::NoSuchLog`](txlog_client::frame::Code::NoSuchLog) if there is none,
+    /// [`Code::TooMany`](txlog_client::frame::Code::TooMany) if no more may be created, or why it
+    /// cannot be opened.
+    fn open<'a>(&'a self, name: &'a str, create: bool) -> Boxed<'a, Result<S, StoreError>>;
+
+    /// The largest record that any of the logs takes, in bytes.
+    fn record_bytes_max(&self) -> usize;
+}
