@@ -619,7 +619,9 @@ fn id_of(response: &Response) -> Option<u64> {
         | Response::Health { id, .. }
         | Response::Stored { id, .. }
         | Response::Sought { id, .. }
-        | Response::Cursor { id, .. } => Some(*id),
+        | Response::Cursor { id, .. }
+        | Response::Logs { id, .. }
+        | Response::Cursors { id, .. } => Some(*id),
         Response::Welcome { .. } | Response::Fault { .. } => None,
     }
 }

@@ -26,6 +26,12 @@
 //! 08    cursor   id:8 flags:1                 8b    cursor    id:8 flags:1
 //!                (sequence:8 log:8 epoch:8)                   (sequence:8 log:8 epoch:8)
 //!                name
+//! 09    logs     id:8 name                    8c    logs      id:8 more:1 count:4 and for each
+//!                                                             flags:1 first:8 next:8 log:8
+//!                                                             epoch:8 length:1 name
+//! 0a    cursors  id:8 name                    8d    cursors   id:8 more:1 count:4 and for each
+//!                                                             sequence:8 log:8 epoch:8 length:1
+//!                                                             name
 //! ```
 //!
 //! Version 2 added the kinds 05, 87 and 88, and the fields in brackets, which its `welcome` has and
@@ -38,7 +44,10 @@
 //! number that its first record is to get, or else it is refused; 2, it has a producer. Of
 //! `stored`: 1, these records had been stored before. Of `cursor` as a request: 0 asks where a
 //! named cursor is, 1 sets it, 2 removes it; in the answer: 1, there is one. The bracketed fields
-//! are there if the flags say so.
+//! are there if the flags say so. Of a log in a list: 1, it is open; 2, its numbers are known.
+//!
+//! A list has the names that are greater than that of the request, as many as fit into a frame of
+//! 64 KiB, and says whether there are more.
 //!
 //! A client says hello first, with the versions it speaks; the server answers with the one to use.
 //! Then requests may follow each other without waiting. Appends are written, and answered, in the
@@ -56,6 +65,7 @@
 
 mod code;
 mod fields;
+mod listing;
 mod name;
 mod request;
 mod response;
@@ -63,6 +73,7 @@ mod response;
 use bytes::Bytes;
 
 pub use self::code::Code;
+pub use self::listing::{LogBounds, LogInfo};
 pub use self::name::is_name;
 pub use self::request::{Access, CursorChange, Produced, Request};
 pub use self::response::Response;

@@ -79,6 +79,20 @@ pub enum Request {
         /// What to do with it.
         change: CursorChange,
     },
+    /// Asks which logs the server has; not before version 3.
+    Logs {
+        /// Repeated in the answer.
+        id: u64,
+        /// Only those with greater names than this; empty for all.
+        after: String,
+    },
+    /// Asks which named cursors the log has; not before version 3.
+    Cursors {
+        /// Repeated in the answer.
+        id: u64,
+        /// Only those with greater names than this; empty for all.
+        after: String,
+    },
 }
 
 /// Which log a connection is for, and by what right.
@@ -152,6 +166,8 @@ impl Request {
                 buffer.put_u64_le(*time_ms);
             }),
             Request::Cursor { id, name, change } => put_cursor(buffer, *id, name, *change),
+            Request::Logs { id, after } => put_after(buffer, 0x09, *id, after),
+            Request::Cursors { id, after } => put_after(buffer, 0x0a, *id, after),
         }
     }
 
@@ -209,6 +225,14 @@ impl Request {
                 let name = fields.rest_utf8("name")?;
                 Request::Cursor { id, name, change }
             }
+            0x09 => Request::Logs {
+                id: fields.u64("id")?,
+                after: fields.rest_utf8("name")?,
+            },
+            0x0a => Request::Cursors {
+                id: fields.u64("id")?,
+                after: fields.rest_utf8("name")?,
+            },
             kind => return Err(FrameError::Kind { kind }),
         };
         fields.end()?;
@@ -315,5 +339,12 @@ fn put_cursor(buffer: &mut BytesMut, id: u64, name: &str, change: CursorChange) 
         buffer.put_u8(flags);
         put_position(buffer, cursor);
         buffer.put_slice(name.as_bytes());
+    });
+}
+
+fn put_after(buffer: &mut BytesMut, kind: u8, id: u64, after: &str) {
+    framed(buffer, kind, 8 + after.len(), |buffer| {
+        buffer.put_u64_le(id);
+        buffer.put_slice(after.as_bytes());
     });
 }

@@ -3,6 +3,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::fields::{Fields, cut, framed, put_identity, put_position};
+use super::listing::{self, LogInfo};
 use super::{Code, FrameError, RECORD_OVERHEAD, RECORDS_OVERHEAD, Record};
 use crate::cursor::{Cursor, Identity};
 
@@ -107,6 +108,24 @@ pub enum Response {
         /// Where it is now, if there is one.
         cursor: Option<Cursor>,
     },
+    /// The logs of the server, by their names in order.
+    Logs {
+        /// Of the request.
+        id: u64,
+        /// Whether there are more behind these.
+        more: bool,
+        /// The logs.
+        logs: Vec<LogInfo>,
+    },
+    /// The named cursors of the log, by their names in order.
+    Cursors {
+        /// Of the request.
+        id: u64,
+        /// Whether there are more behind these.
+        more: bool,
+        /// Names and cursors.
+        cursors: Vec<(String, Cursor)>,
+    },
     /// The connection failed, and is closed.
     Fault {
         /// Why.
@@ -162,6 +181,10 @@ impl Response {
                     buffer.put_u8(cursor.is_some().into());
                     put_position(buffer, *cursor);
                 });
+            }
+            Response::Logs { id, more, logs } => listing::put_logs(buffer, *id, *more, logs),
+            Response::Cursors { id, more, cursors } => {
+                listing::put_cursors(buffer, *id, *more, cursors);
             }
             Response::Fault { code, text } => {
                 let text = cut(text);
@@ -225,7 +248,7 @@ impl Response {
                 numbers: [fields.u64("first number")?, fields.u64("second number")?],
                 text: fields.text(),
             },
-            0x89..=0x8b => newer(&mut fields)?,
+            0x89..=0x8d => newer(&mut fields)?,
             kind => return Err(FrameError::Kind { kind }),
         };
         fields.end()?;
@@ -305,6 +328,8 @@ fn newer(fields: &mut Fields) -> Result<Response, FrameError> {
                 _ => Some(fields.cursor()?),
             },
         },
+        0x8c => listing::logs(fields)?,
+        0x8d => listing::cursors(fields)?,
         kind => return Err(FrameError::Kind { kind }),
     })
 }

@@ -63,6 +63,8 @@ fn newer_request() -> impl Strategy<Value = Request> {
                 records
             }),
         any::<(u64, u64)>().prop_map(|(id, time_ms)| Request::Seek { id, time_ms }),
+        (any::<u64>(), ".{0,40}").prop_map(|(id, after)| Request::Logs { id, after }),
+        (any::<u64>(), ".{0,40}").prop_map(|(id, after)| Request::Cursors { id, after }),
         (any::<u64>(), ".{0,40}", change()).prop_map(|(id, name, change)| Request::Cursor {
             id,
             name,
@@ -103,6 +105,20 @@ fn record() -> impl Strategy<Value = Record> {
     })
 }
 
+fn log() -> impl Strategy<Value = LogInfo> {
+    ("[a-z]{0,64}", any::<(bool, Option<(u64, u64)>)>(), cursor()).prop_map(
+        |(name, (is_open, bounds), of)| LogInfo {
+            name,
+            is_open,
+            bounds: bounds.map(|(first, next)| LogBounds {
+                first,
+                next,
+                of: of.identity(),
+            }),
+        },
+    )
+}
+
 fn newer_response() -> impl Strategy<Value = Response> {
     prop_oneof![
         any::<(u64, u64, u32, bool)>().prop_map(|(id, first, count, repeated)| {
@@ -116,6 +132,13 @@ fn newer_response() -> impl Strategy<Value = Response> {
         any::<(u64, u64)>().prop_map(|(id, sequence)| Response::Sought { id, sequence }),
         (any::<u64>(), prop::option::of(cursor()))
             .prop_map(|(id, cursor)| Response::Cursor { id, cursor }),
+        (any::<(u64, bool)>(), prop::collection::vec(log(), 0..5))
+            .prop_map(|((id, more), logs)| Response::Logs { id, more, logs }),
+        (
+            any::<(u64, bool)>(),
+            prop::collection::vec(("[a-z]{0,64}", cursor()), 0..5)
+        )
+            .prop_map(|((id, more), cursors)| Response::Cursors { id, more, cursors }),
     ]
 }
 
@@ -207,7 +230,7 @@ proptest! {
     /// Malformed frames are errors; well-formed ones decode to the same after encoding them again.
     #[test]
     fn any_bytes_are_a_frame_or_an_error(
-        kind in prop_oneof![0..10_u8, 0x80..0x8E_u8, any::<u8>()],
+        kind in prop_oneof![0..12_u8, 0x80..0x90_u8, any::<u8>()],
         rest in prop::collection::vec(any::<u8>(), 0..80),
     ) {
         let mut bytes = vec![kind];

@@ -98,7 +98,11 @@ impl<S: Store> Requests<S> {
                 Ok(true)
             }
             Request::Ping { id } => Ok(self.answer(Response::Pong { id }).await),
-            Request::Batch { id, .. } | Request::Seek { id, .. } | Request::Cursor { id, .. } => {
+            Request::Batch { id, .. }
+            | Request::Seek { id, .. }
+            | Request::Cursor { id, .. }
+            | Request::Cursors { id, .. }
+            | Request::Logs { id, .. } => {
                 let error = StoreError::new(Code::Unsupported, "not yet");
                 Ok(self.answer(self.refused(id, error)).await)
             }
