@@ -529,3 +529,101 @@ async fn a_submit_that_is_dropped_after_its_batch_was_taken_up_is_written_whole(
     assert_eq!(within(log.close()).await.unwrap().index, 3);
     assert_eq!(memory.synced(), "first second third");
 }
+
+/// A log of numbers, each of which has to be the next one; others are refused.
+struct InARow {
+    next: u64,
+    written: Vec<Vec<u64>>,
+    receipts: std::collections::VecDeque<Result<u64, u64>>,
+    seen: Arc<Mutex<Vec<Vec<u64>>>>,
+    fails_at: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Number(u64);
+
+impl evenkeel::fs::CommitRecord for Number {
+    fn bytes(&self) -> usize {
+        8
+    }
+}
+
+impl evenkeel::fs::ReceiptLog for InARow {
+    type Record = Number;
+    type Receipt = Result<u64, u64>;
+
+    async fn write(&mut self, first: Position, numbers: &[Number]) -> io::Result<()> {
+        assert_eq!(first.index, self.written.concat().len() as u64);
+        self.written.push(numbers.iter().map(|n| n.0).collect());
+        for Number(number) in numbers {
+            if self.fails_at == Some(*number) {
+                return Err(io::Error::other("it fails here"));
+            }
+            let is_next = *number == self.next;
+            self.receipts.push_back(if is_next {
+                Ok(self.next)
+            } else {
+                Err(self.next)
+            });
+            self.next += u64::from(is_next);
+        }
+        Ok(())
+    }
+
+    async fn sync(&mut self) -> io::Result<()> {
+        self.seen.lock().unwrap().clone_from(&self.written);
+        Ok(())
+    }
+
+    fn receipt(&mut self, _: Position) -> Result<u64, u64> {
+        self.receipts.pop_front().expect("one for each")
+    }
+}
+
+fn in_a_row(fails_at: Option<u64>) -> (InARow, Arc<Mutex<Vec<Vec<u64>>>>) {
+    let seen = Arc::default();
+    let log = InARow {
+        next: 0,
+        written: Vec::new(),
+        receipts: std::collections::VecDeque::new(),
+        seen: Arc::clone(&seen),
+        fails_at,
+    };
+    (log, seen)
+}
+
+#[evenkeel::test]
+async fn a_log_decides_on_each_record_in_its_order_and_each_append_gets_its_receipt() {
+    let (log, seen) = in_a_row(None);
+    let log = GroupCommit::builder().open(log, Position::default());
+    let mut pending = Vec::new();
+    for number in [0, 1, 1, 5, 2, 3] {
+        pending.push(Some(log.submit(Number(number)).await.unwrap()));
+    }
+    // Whether it is written or not: the others get their own receipts.
+    let cancelled = pending[4].take();
+    drop(cancelled);
+    let mut receipts = Vec::new();
+    for commit in pending.into_iter().flatten() {
+        receipts.push(commit.await.unwrap());
+    }
+    let is_written = seen.lock().unwrap().concat().contains(&2);
+    let last = if is_written { Ok(3) } else { Err(2) };
+    assert_eq!(receipts, [Ok(0), Ok(1), Err(2), Err(2), last]);
+    let end = log.close().await.unwrap();
+    assert_eq!(end.index, 5 + u64::from(is_written));
+    assert_eq!(end.offset, 8 * end.index);
+}
+
+#[evenkeel::test]
+async fn a_refusal_is_told_to_nobody_whose_batch_fails() {
+    let (log, _) = in_a_row(Some(1));
+    let log = GroupCommit::builder().open(log, Position::default());
+    // The first may be in a batch of its own; the others are refused or fail.
+    let first = log.submit(Number(7)).await.unwrap();
+    let second = log.submit(Number(1)).await.unwrap();
+    let (first, second) = (first.await, second.await);
+    assert!(second.unwrap_err().is_poisoned());
+    assert!(first.is_err() || first.unwrap() == Err(0));
+    assert!(log.append(Number(0)).await.unwrap_err().is_poisoned());
+}

@@ -239,7 +239,7 @@ impl Client {
             id,
             expected,
             producer,
-            records,
+            records: records.iter().collect(),
         };
         let answer = asked.send(place, request).await?;
         Ok(SubmittedBatch { asked, answer })

@@ -63,6 +63,7 @@
 //! The numbers of `refused` (88) are the numbers of the oldest record and of the next one for
 //! `OutOfRange`, and the log and its epoch for `OtherLog` and `NewEpoch`.
 
+mod batched;
 mod code;
 mod fields;
 mod listing;
@@ -72,6 +73,7 @@ mod response;
 
 use bytes::Bytes;
 
+pub use self::batched::Batched;
 pub use self::code::Code;
 pub use self::listing::{LogBounds, LogInfo};
 pub use self::name::is_name;

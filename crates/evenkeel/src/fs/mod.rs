@@ -33,8 +33,8 @@ mod whole;
 
 pub use file::File;
 pub use group_commit::{
-    Commit, CommitError, CommitFile, CommitLog, FileLog, GroupCommit, GroupCommitBuilder,
-    GroupCommitStats, Position, write_all_at,
+    Commit, CommitError, CommitFile, CommitLog, CommitRecord, FileLog, GroupCommit,
+    GroupCommitBuilder, GroupCommitStats, Position, ReceiptLog, write_all_at,
 };
 pub use open::OpenOptions;
 pub use paths::{

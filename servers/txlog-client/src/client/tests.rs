@@ -241,7 +241,7 @@ fn a_batch_is_one_frame_and_one_answer() {
         else {
             panic!("no batch")
         };
-        assert_eq!((sent, same), (producer, records));
+        assert_eq!((sent, same), (producer, records.iter().collect()));
         let (first, count, repeated) = (12, 2, true);
         let stored = Response::Stored {
             id,

@@ -3,8 +3,7 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::{
-    BATCHED_OVERHEAD, COPIED_BYTES_MAX, FrameError, LENGTH_BYTES, RECORD_OVERHEAD, Record,
-    TEXT_BYTES_MAX,
+    Batched, COPIED_BYTES_MAX, FrameError, LENGTH_BYTES, RECORD_OVERHEAD, Record, TEXT_BYTES_MAX,
 };
 use crate::cursor::{Cursor, Identity};
 
@@ -160,18 +159,11 @@ impl Fields {
     }
 
     /// The records of a batch.
-    pub(super) fn batched(&mut self) -> Result<Vec<Bytes>, FrameError> {
-        let count = self.u32("number of records")? as usize;
-        // One copy for all of them, if they are small.
+    pub(super) fn batched(&mut self) -> Result<Batched, FrameError> {
+        let count = self.u32("number of records")?;
         self.rest = owned(self.take_rest());
-        // The count is not trusted: memory is reserved for as many records as the frame can hold.
-        let mut records = Vec::with_capacity(count.min(self.rest.len() / BATCHED_OVERHEAD));
-        for _ in 0..count {
-            let bytes = self.u32("length of a record")? as usize;
-            self.need(bytes, "record")?;
-            records.push(self.rest.split_to(bytes));
-        }
-        Ok(records)
+        let (kind, field) = (self.kind, "record");
+        Batched::take(&mut self.rest, count).ok_or(FrameError::Short { kind, field })
     }
 
     pub(super) fn take_rest(&mut self) -> Bytes {

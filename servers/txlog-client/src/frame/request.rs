@@ -3,7 +3,7 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::fields::{Fields, framed, put_identity, put_position};
-use super::{BATCHED_OVERHEAD, FrameError, MAGIC};
+use super::{Batched, FrameError, MAGIC};
 use crate::cursor::{Cursor, Identity};
 
 /// A client's request.
@@ -61,7 +61,7 @@ pub enum Request {
         /// By which a repeated batch is known.
         producer: Option<Produced>,
         /// The records.
-        records: Vec<Bytes>,
+        records: Batched,
     },
     /// Asks for the first record that was taken at this time or later; not before version 3.
     Seek {
@@ -283,9 +283,9 @@ fn put_batch(
     buffer: &mut BytesMut,
     id: u64,
     (expected, producer): (Option<u64>, Option<Produced>),
-    records: &[Bytes],
+    records: &Batched,
 ) {
-    let bytes: usize = records.iter().map(|r| BATCHED_OVERHEAD + r.len()).sum();
+    let bytes = records.bytes();
     let optional = expected.map_or(0, |_| 8) + producer.map_or(0, |_| 24);
     framed(buffer, 0x06, 8 + 1 + optional + 4 + bytes, |buffer| {
         buffer.put_u64_le(id);
@@ -298,11 +298,8 @@ fn put_batch(
             buffer.put_u128_le(producer);
             buffer.put_u64_le(number);
         }
-        buffer.put_u32_le(records.len() as u32);
-        for record in records {
-            buffer.put_u32_le(record.len() as u32);
-            buffer.put_slice(record);
-        }
+        buffer.put_u32_le(records.count());
+        buffer.put_slice(records.as_bytes());
     });
 }
 

@@ -60,7 +60,7 @@ fn newer_request() -> impl Strategy<Value = Request> {
                 id,
                 expected,
                 producer,
-                records
+                records: records.iter().collect()
             }),
         any::<(u64, u64)>().prop_map(|(id, time_ms)| Request::Seek { id, time_ms }),
         (any::<u64>(), ".{0,40}").prop_map(|(id, after)| Request::Logs { id, after }),

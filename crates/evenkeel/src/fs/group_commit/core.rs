@@ -40,19 +40,23 @@ pub(super) struct Limits {
 }
 
 #[derive(Debug)]
-enum Stage {
+enum Stage<P> {
     Waiting,
     Queued,
     Writing,
+    Done(Result<P, Failure>),
     /// Not a record, but a task that waits for the end.
     Closing,
-    Done(Result<Position, Failure>),
+    /// The same, when the end is there.
+    Ended(Result<Position, Failure>),
 }
 
 #[derive(Debug)]
-struct Entry<W> {
-    stage: Stage,
-    record: Bytes,
+struct Entry<W, R, P> {
+    stage: Stage<P>,
+    /// Until it is written. A task that waits for the end has none.
+    record: Option<R>,
+    bytes: usize,
     /// Taken when it is woken, so that each wait is woken once.
     waker: Option<W>,
     /// Whether the waker waits for room in the queue rather than the result. Set and cleared with
@@ -61,7 +65,6 @@ struct Entry<W> {
     /// Whether it was cancelled. Only set in `Writing`.
     abandoned: bool,
     pushed_ns: u64,
-    position: Position,
     previous: usize,
     next: usize,
 }
@@ -105,6 +108,9 @@ pub(super) enum Refused {
     Failed(Failure),
 }
 
+/// A record that was not written, and a waker: to be dropped outside the lock.
+pub(super) type Left<R, W> = (Option<R>, Option<W>);
+
 /// Counters and queue lengths of a log; from [`GroupCommit::stats`](super::GroupCommit::stats).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -127,10 +133,11 @@ pub struct GroupCommitStats {
     pub waiting: usize,
 }
 
+/// `W` are wakers, `R` records, and `P` what an append returns.
 #[derive(Debug)]
-pub(super) struct Batches<W> {
+pub(super) struct Batches<W, R = Bytes, P = Position> {
     limits: Limits,
-    entries: Slab<Entry<W>>,
+    entries: Slab<Entry<W, R, P>>,
     waiting: List,
     queued: List,
     closers: List,
@@ -146,7 +153,7 @@ pub(super) struct Batches<W> {
     totals: GroupCommitStats,
 }
 
-impl<W> Batches<W> {
+impl<W, R, P> Batches<W, R, P> {
     pub(super) fn new(limits: Limits, next: Position) -> Self {
         assert!(limits.batch_records > 0 && limits.batch_bytes > 0);
         assert!(limits.queue_records >= limits.batch_records);
@@ -168,22 +175,23 @@ impl<W> Batches<W> {
         }
     }
 
-    /// Takes a record into the queue, or, if there is no room or others wait for it, into the line.
+    /// Takes a record of so many bytes into the queue, or, if there is no room or others wait for it, into the line.
     /// `waker` is woken when there is a result. Returns the record's key, and the committer's waker
     /// if that has to be woken; or the record. (No record is dropped in here, as that may run any
     /// code.)
     pub(super) fn push(
         &mut self,
-        record: Bytes,
+        record: R,
+        bytes: usize,
         now_ns: u64,
         waker: impl FnOnce() -> Option<W>,
-    ) -> Result<(usize, Option<W>), (Refused, Bytes)> {
-        if let Some(refused) = self.refusal(record.len()) {
+    ) -> Result<(usize, Option<W>), (Refused, R)> {
+        if let Some(refused) = self.refusal(bytes) {
             return Err((refused, record));
         }
-        let room = self.waiting.len == 0 && self.has_room_for(record.len());
+        let room = self.waiting.len == 0 && self.has_room_for(bytes);
         let stage = if room { Stage::Queued } else { Stage::Waiting };
-        let key = self.insert(stage, record, now_ns);
+        let key = self.insert(stage, Some(record), bytes, now_ns);
         self.entries[key].waker = waker();
         let list = if room {
             &mut self.queued
@@ -225,7 +233,7 @@ impl<W> Batches<W> {
         &mut self,
         key: usize,
         renew: impl FnOnce(&mut Option<W>),
-    ) -> Option<(Result<Position, Failure>, Bytes)> {
+    ) -> Option<(Result<P, Failure>, Option<R>)> {
         let entry = &mut self.entries[key];
         if !matches!(entry.stage, Stage::Done(_)) {
             renew(&mut entry.waker);
@@ -239,9 +247,26 @@ impl<W> Batches<W> {
         }
     }
 
+    /// As [`result`](Self::result), for a key of [`await_end`](Self::await_end).
+    pub(super) fn end_result(
+        &mut self,
+        key: usize,
+        renew: impl FnOnce(&mut Option<W>),
+    ) -> Option<Result<Position, Failure>> {
+        let entry = &mut self.entries[key];
+        if !matches!(entry.stage, Stage::Ended(_)) {
+            renew(&mut entry.waker);
+            return None;
+        }
+        match self.entries.remove(key).stage {
+            Stage::Ended(result) => Some(result),
+            _ => unreachable!("it was looked at above"),
+        }
+    }
+
     /// Cancels a record. Unless it is being written, it will not be. Adds tasks to wake to `wake`.
     #[must_use = "the record and the waker are to be dropped outside the lock"]
-    pub(super) fn cancel(&mut self, key: usize, wake: &mut Vec<W>) -> Option<(Bytes, Option<W>)> {
+    pub(super) fn cancel(&mut self, key: usize, wake: &mut Vec<W>) -> Option<Left<R, W>> {
         match self.entries[key].stage {
             Stage::Writing => {
                 self.entries[key].abandoned = true;
@@ -250,7 +275,7 @@ impl<W> Batches<W> {
             Stage::Waiting => self.waiting.unlink(&mut self.entries, key),
             Stage::Queued => self.queued.unlink(&mut self.entries, key),
             Stage::Closing => self.closers.unlink(&mut self.entries, key),
-            Stage::Done(_) => {}
+            Stage::Done(_) | Stage::Ended(_) => {}
         }
         let entry = self.entries.remove(key);
         // There may be room now, or the record that was too large for it has left the line.
@@ -265,14 +290,14 @@ impl<W> Batches<W> {
         &mut self,
         now_ns: u64,
         waker: W,
-        records: &mut Vec<Bytes>,
+        records: &mut Vec<R>,
         wake: &mut Vec<W>,
     ) -> (Next, Option<W>) {
         let before = self.committer_waker.replace(waker);
         (self.next_step(now_ns, records, wake), before)
     }
 
-    fn next_step(&mut self, now_ns: u64, records: &mut Vec<Bytes>, wake: &mut Vec<W>) -> Next {
+    fn next_step(&mut self, now_ns: u64, records: &mut Vec<R>, wake: &mut Vec<W>) -> Next {
         debug_assert!(self.writing.is_empty(), "one batch at a time");
         self.committer = Committer::Busy;
         if self.failure.is_some() || (self.closed && self.queued.len == 0) {
@@ -295,15 +320,27 @@ impl<W> Batches<W> {
         Next::Write(position)
     }
 
-    /// The batch has been written and synced. Completes up to `most` of its records, and adds tasks
-    /// to wake to `wake`. Returns whether there are more, for which to call it again.
-    pub(super) fn complete(&mut self, most: usize, wake: &mut Vec<W>) -> bool {
+    /// The batch has been written and synced. Completes up to `most` of its records with as many of
+    /// `receipts`, which are in their order, and adds tasks to wake to `wake`. Returns whether there
+    /// are more, for which to call it again.
+    ///
+    /// Receipts of cancelled records are returned in `left`, to be dropped outside the lock.
+    pub(super) fn complete(
+        &mut self,
+        most: usize,
+        receipts: &mut impl Iterator<Item = P>,
+        left: &mut Vec<P>,
+        wake: &mut Vec<W>,
+    ) -> bool {
         let count = most.min(self.writing.len());
         for at in 0..count {
             let key = self.writing[at];
             debug_assert!(matches!(self.entries[key].stage, Stage::Writing));
-            let position = self.entries[key].position;
-            self.finish(key, Ok(position), wake);
+            let receipt = receipts.next().expect("there is one for each record");
+            if let Some(Stage::Done(Ok(receipt))) = self.finish(key, Stage::Done(Ok(receipt)), wake)
+            {
+                left.push(receipt);
+            }
         }
         self.writing.drain(..count);
         self.totals.records += count as u64;
@@ -333,13 +370,13 @@ impl<W> Batches<W> {
     pub(super) fn fail(&mut self, failure: &Failure, wake: &mut Vec<W>) {
         let failure = self.failure.get_or_insert_with(|| failure.clone()).clone();
         for key in mem::take(&mut self.writing) {
-            self.finish(key, Err(failure.clone()), wake);
+            let _ = self.finish(key, Stage::Done(Err(failure.clone())), wake);
         }
         while let Some(key) = self.queued.pop(&mut self.entries) {
-            self.finish(key, Err(failure.as_unwritten()), wake);
+            let _ = self.finish(key, Stage::Done(Err(failure.as_unwritten())), wake);
         }
         while let Some(key) = self.waiting.pop(&mut self.entries) {
-            self.finish(key, Err(failure.as_unwritten()), wake);
+            let _ = self.finish(key, Stage::Done(Err(failure.as_unwritten())), wake);
         }
     }
 
@@ -353,13 +390,12 @@ impl<W> Batches<W> {
         }
     }
 
-    /// Returns a key whose `result` is there when all is written and the committer has ended.
+    /// Returns a key whose `end_result` is there when all is written and the committer has ended.
     pub(super) fn await_end(&mut self) -> usize {
         let ended = matches!(self.committer, Committer::Ended);
-        let key = self.insert(Stage::Closing, Bytes::new(), 0);
+        let key = self.insert(Stage::Closing, None, 0, 0);
         if ended {
-            let result = self.end_result();
-            self.entries[key].stage = Stage::Done(result);
+            self.entries[key].stage = Stage::Ended(self.how_it_ended());
         } else {
             self.closers.push(&mut self.entries, key);
         }
@@ -375,8 +411,8 @@ impl<W> Batches<W> {
         }
         self.committer = Committer::Ended;
         while let Some(key) = self.closers.pop(&mut self.entries) {
-            let result = self.end_result();
-            self.finish(key, result, wake);
+            let ended = Stage::Ended(self.how_it_ended());
+            let _ = self.finish(key, ended, wake);
         }
         self.committer_waker.take()
     }
@@ -395,7 +431,7 @@ impl<W> Batches<W> {
         }
     }
 
-    fn end_result(&self) -> Result<Position, Failure> {
+    fn how_it_ended(&self) -> Result<Position, Failure> {
         self.failure.clone().map_or(Ok(self.next), Err)
     }
 
@@ -407,15 +443,21 @@ impl<W> Batches<W> {
         debug_assert!(listed <= self.entries.len());
     }
 
-    fn insert(&mut self, stage: Stage, record: Bytes, pushed_ns: u64) -> usize {
+    fn insert(
+        &mut self,
+        stage: Stage<P>,
+        record: Option<R>,
+        bytes: usize,
+        pushed_ns: u64,
+    ) -> usize {
         self.entries.insert(Entry {
             stage,
             record,
+            bytes,
             waker: None,
             wants_room: false,
             abandoned: false,
             pushed_ns,
-            position: Position::default(),
             previous: NONE,
             next: NONE,
         })
@@ -453,7 +495,7 @@ impl<W> Batches<W> {
     fn admit(&mut self, wake: &mut Vec<W>) {
         while self.waiting.len > 0 {
             let key = self.waiting.first;
-            if !self.has_room_for(self.entries[key].record.len()) {
+            if !self.has_room_for(self.entries[key].bytes) {
                 break;
             }
             self.waiting.unlink(&mut self.entries, key);
@@ -470,11 +512,11 @@ impl<W> Batches<W> {
         self.check();
     }
 
-    fn take_batch(&mut self, records: &mut Vec<Bytes>, wake: &mut Vec<W>) {
+    fn take_batch(&mut self, records: &mut Vec<R>, wake: &mut Vec<W>) {
         let mut bytes = 0;
         while self.queued.len > 0 && self.writing.len() < self.limits.batch_records {
             let key = self.queued.first;
-            let len = self.entries[key].record.len();
+            let len = self.entries[key].bytes;
             // The first always fits, as `push` refuses larger records.
             if bytes + len > self.limits.batch_bytes {
                 break;
@@ -483,8 +525,7 @@ impl<W> Batches<W> {
             bytes += len;
             let entry = &mut self.entries[key];
             entry.stage = Stage::Writing;
-            entry.position = self.next;
-            records.push(mem::take(&mut entry.record));
+            records.extend(entry.record.take());
             self.next.index += 1;
             self.next.offset += len as u64;
             self.writing.push(key);
@@ -498,8 +539,9 @@ impl<W> Batches<W> {
         self.admit(wake);
     }
 
-    /// Stores the result of a record, or removes the record if it was cancelled.
-    fn finish(&mut self, key: usize, result: Result<Position, Failure>, wake: &mut Vec<W>) {
+    /// Stores how an entry ended, or removes it if it was cancelled: then this is returned.
+    #[must_use = "a receipt is to be dropped outside the lock"]
+    fn finish(&mut self, key: usize, end: Stage<P>, wake: &mut Vec<W>) -> Option<Stage<P>> {
         let entry = &mut self.entries[key];
         wake.extend(entry.waker.take());
         debug_assert!(
@@ -507,11 +549,12 @@ impl<W> Batches<W> {
             "a record has one result"
         );
         if entry.abandoned {
-            // The bytes have left with their batch, so no code of the user's runs here.
+            // The record has left with its batch, so no code of the user's runs here.
             self.entries.remove(key);
-        } else {
-            entry.stage = Stage::Done(result);
+            return Some(end);
         }
+        entry.stage = end;
+        None
     }
 }
 
@@ -523,7 +566,7 @@ impl List {
         bytes: 0,
     };
 
-    fn push<W>(&mut self, entries: &mut Slab<Entry<W>>, key: usize) {
+    fn push<W, R, P>(&mut self, entries: &mut Slab<Entry<W, R, P>>, key: usize) {
         let last = mem::replace(&mut self.last, key);
         if last == NONE {
             self.first = key;
@@ -534,10 +577,10 @@ impl List {
         entry.previous = last;
         entry.next = NONE;
         self.len += 1;
-        self.bytes += entry.record.len();
+        self.bytes += entry.bytes;
     }
 
-    fn pop<W>(&mut self, entries: &mut Slab<Entry<W>>) -> Option<usize> {
+    fn pop<W, R, P>(&mut self, entries: &mut Slab<Entry<W, R, P>>) -> Option<usize> {
         let key = self.first;
         (key != NONE).then(|| {
             self.unlink(entries, key);
@@ -545,9 +588,9 @@ impl List {
         })
     }
 
-    fn unlink<W>(&mut self, entries: &mut Slab<Entry<W>>, key: usize) {
+    fn unlink<W, R, P>(&mut self, entries: &mut Slab<Entry<W, R, P>>, key: usize) {
         let entry = &entries[key];
-        let (previous, next, bytes) = (entry.previous, entry.next, entry.record.len());
+        let (previous, next, bytes) = (entry.previous, entry.next, entry.bytes);
         if previous == NONE {
             self.first = next;
         } else {

@@ -60,6 +60,117 @@ pub trait CommitLog: Send + 'static {
     fn sync(&mut self) -> impl Future<Output = io::Result<()>> + Send;
 }
 
+/// A record of a [`ReceiptLog`].
+pub trait CommitRecord: Send + Sync + 'static {
+    /// How many bytes it takes in the queue and in a batch.
+    fn bytes(&self) -> usize;
+}
+
+impl CommitRecord for Bytes {
+    fn bytes(&self) -> usize {
+        self.len()
+    }
+}
+
+/// A [`CommitLog`] for records of a type of its own, which says for each of them what its append
+/// returns.
+///
+/// Implement it for a log in which an append is more than some bytes: it may stand for several
+/// records, or be refused by what came before it. Only the log knows the order of the appends, as
+/// an append that is cancelled in the queue is not written. So the log decides in
+/// [`write`](Self::write), where the order is final and all earlier batches are durable. What it has
+/// decided is told to nobody before the batch is durable. If the batch fails, all its appends fail,
+/// also those that the log would have refused.
+///
+/// Every [`CommitLog`] is one, for which the [`Position`] is the receipt.
+///
+/// # Examples
+///
+/// ```
+/// use evenkeel::fs::{CommitRecord, GroupCommit, Position, ReceiptLog};
+///
+/// /// An amount to be added to a balance, which must not fall below zero.
+/// struct Change(i64);
+///
+/// impl CommitRecord for Change {
+///     fn bytes(&self) -> usize {
+///         8
+///     }
+/// }
+///
+/// /// (It would write the balance to a file.)
+/// struct Account(i64, Vec<Result<i64, &'static str>>);
+///
+/// impl ReceiptLog for Account {
+///     type Record = Change;
+///     type Receipt = Result<i64, &'static str>;
+///
+///     async fn write(&mut self, _: Position, changes: &[Change]) -> std::io::Result<()> {
+///         for Change(change) in changes {
+///             let after = self.0 + change;
+///             self.1.push(if after < 0 { Err("too little") } else { Ok(after) });
+///             self.0 = if after < 0 { self.0 } else { after };
+///         }
+///         self.1.reverse();
+///         Ok(())
+///     }
+///
+///     async fn sync(&mut self) -> std::io::Result<()> {
+///         Ok(())
+///     }
+///
+///     fn receipt(&mut self, _: Position) -> Self::Receipt {
+///         self.1.pop().expect("one for each change")
+///     }
+/// }
+///
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
+/// let account = GroupCommit::builder().open(Account(0, Vec::new()), Position::default());
+/// assert_eq!(account.append(Change(5)).await?, Ok(5));
+/// assert_eq!(account.append(Change(-7)).await?, Err("too little"));
+/// # Ok::<_, evenkeel::fs::CommitError>(())
+/// # }).unwrap();
+/// ```
+pub trait ReceiptLog: Send + 'static {
+    /// What is appended.
+    type Record: CommitRecord;
+
+    /// What an append returns when its batch is durable.
+    type Receipt: Send + 'static;
+
+    /// As [`CommitLog::write`]. It may leave out records, and write none at all.
+    fn write(
+        &mut self,
+        first: Position,
+        records: &[Self::Record],
+    ) -> impl Future<Output = io::Result<()>> + Send;
+
+    /// As [`CommitLog::sync`].
+    fn sync(&mut self) -> impl Future<Output = io::Result<()>> + Send;
+
+    /// What the append of the next record returns. Called for each record of a batch in their
+    /// order, after the batch was synced. The position counts all appends, whether they were
+    /// written or not.
+    fn receipt(&mut self, position: Position) -> Self::Receipt;
+}
+
+impl<L: CommitLog> ReceiptLog for L {
+    type Record = Bytes;
+    type Receipt = Position;
+
+    async fn write(&mut self, first: Position, records: &[Bytes]) -> io::Result<()> {
+        CommitLog::write(self, first, records).await
+    }
+
+    async fn sync(&mut self) -> io::Result<()> {
+        CommitLog::sync(self).await
+    }
+
+    fn receipt(&mut self, position: Position) -> Position {
+        position
+    }
+}
+
 /// The operations that a log needs of a file: those of a [`File`], or of a test that injects
 /// faults.
 pub trait CommitFile: Send + Sync + 'static {

@@ -15,7 +15,7 @@ use super::Position;
 use super::company::Company;
 use super::core::{GroupCommitStats, Limits, Next};
 use super::error::{CommitError, Failure, Stage};
-use super::file::CommitLog;
+use super::file::{CommitRecord, ReceiptLog};
 use super::shared::CommitQueue;
 use crate::class::Class;
 use crate::runtime;
@@ -48,6 +48,11 @@ use crate::time::{Instant, Sleep, sleep_until};
 /// Dropping the future of an append, or a [`Commit`], never tears a record and affects no other. If
 /// its batch has not begun, the record is not written; else it is written whole, and its result is
 /// dropped.
+///
+/// # Records and receipts
+///
+/// `R` is what is appended, and `P` what an append returns: bytes and their position, unless the
+/// log is a [`ReceiptLog`] of its own.
 ///
 /// # Shutdown
 ///
@@ -84,17 +89,24 @@ use crate::time::{Instant, Sleep, sleep_until};
 /// # Ok::<_, std::io::Error>(())
 /// # }).unwrap();
 /// ```
-#[derive(Clone)]
-pub struct GroupCommit {
-    handle: Arc<Owner>,
+pub struct GroupCommit<R = Bytes, P = Position> {
+    handle: Arc<Owner<R, P>>,
 }
 
-struct Owner {
-    shared: Arc<CommitQueue>,
+impl<R, P> Clone for GroupCommit<R, P> {
+    fn clone(&self) -> Self {
+        Self {
+            handle: Arc::clone(&self.handle),
+        }
+    }
+}
+
+struct Owner<R, P> {
+    shared: Arc<CommitQueue<R, P>>,
     epoch: Instant,
 }
 
-impl Drop for Owner {
+impl<R, P> Drop for Owner<R, P> {
     fn drop(&mut self) {
         self.shared.close();
     }
@@ -150,7 +162,11 @@ impl GroupCommitBuilder {
     ///
     /// If there is no current runtime.
     #[track_caller]
-    pub fn open(&self, log: impl CommitLog, next: Position) -> GroupCommit {
+    pub fn open<L: ReceiptLog>(
+        &self,
+        log: L,
+        next: Position,
+    ) -> GroupCommit<L::Record, L::Receipt> {
         let limits = Limits {
             batch_bytes: self.batch_bytes,
             batch_records: self.batch_records,
@@ -184,8 +200,10 @@ impl GroupCommit {
             class: None,
         }
     }
+}
 
-    /// Appends a record, and returns its position once it is durable.
+impl<R: CommitRecord, P: Send + 'static> GroupCommit<R, P> {
+    /// Appends a record, and returns its position or its receipt once it is durable.
     ///
     /// # Errors
     ///
@@ -195,7 +213,7 @@ impl GroupCommit {
     ///
     /// If the future is dropped, the record is written whole or not at all. See the
     /// [type](GroupCommit#cancel-safety).
-    pub async fn append(&self, record: impl Into<Bytes>) -> Result<Position, CommitError> {
+    pub async fn append(&self, record: impl Into<R>) -> Result<P, CommitError> {
         let mut record = Some(record.into());
         let mut pushed = None;
         poll_fn(|cx| match (&mut pushed, record.take()) {
@@ -228,7 +246,7 @@ impl GroupCommit {
     /// If the future or the [`Commit`] is dropped, the record is written whole or not at all: whole
     /// if its batch has begun, which may be before this future completes. See the
     /// [type](GroupCommit#cancel-safety).
-    pub async fn submit(&self, record: impl Into<Bytes>) -> Result<Commit, CommitError> {
+    pub async fn submit(&self, record: impl Into<R>) -> Result<Commit<R, P>, CommitError> {
         let key = self.push(record.into(), None)?;
         let ticket = Ticket::new(Arc::clone(&self.handle.shared), key);
         poll_fn(|cx| ticket.shared.poll_admitted(key, cx.waker())).await;
@@ -248,8 +266,8 @@ impl GroupCommit {
     pub async fn close(&self) -> Result<Position, CommitError> {
         let shared = &self.handle.shared;
         shared.close();
-        let key = shared.await_end();
-        Commit(Ticket::new(Arc::clone(shared), key)).await
+        let mut ticket = Ticket::new(Arc::clone(shared), shared.await_end());
+        poll_fn(|cx| ticket.poll_end(cx.waker())).await
     }
 
     /// The error of a poisoned log.
@@ -262,16 +280,17 @@ impl GroupCommit {
         self.handle.shared.stats()
     }
 
-    fn push(&self, record: Bytes, waker: Option<&Waker>) -> Result<usize, CommitError> {
+    fn push(&self, record: R, waker: Option<&Waker>) -> Result<usize, CommitError> {
         let Owner { shared, epoch } = &*self.handle;
-        shared.push(record, now_ns(shared, *epoch), waker)
+        let bytes = record.bytes();
+        shared.push(record, bytes, now_ns(shared, *epoch), waker)
     }
 }
 
-impl fmt::Debug for GroupCommit {
+impl<R, P> fmt::Debug for GroupCommit<R, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GroupCommit")
-            .field("stats", &self.stats())
+            .field("stats", &self.handle.shared.stats())
             .finish_non_exhaustive()
     }
 }
@@ -283,10 +302,10 @@ impl fmt::Debug for GroupCommit {
 /// If it is dropped before its batch has begun, the record is not written; later, it is written
 /// whole.
 #[must_use = "whether the record is durable is not known before this completes"]
-pub struct Commit(Ticket<Arc<CommitQueue>>);
+pub struct Commit<R = Bytes, P = Position>(Ticket<Arc<CommitQueue<R, P>>, R, P>);
 
-impl Future for Commit {
-    type Output = Result<Position, CommitError>;
+impl<R, P> Future for Commit<R, P> {
+    type Output = Result<P, CommitError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.get_mut().0.poll(cx.waker())
@@ -294,27 +313,34 @@ impl Future for Commit {
 }
 
 /// The key of a record whose result is awaited.
-struct Ticket<S: Deref<Target = CommitQueue>> {
+struct Ticket<S: Deref<Target = CommitQueue<R, P>>, R, P> {
     shared: S,
     key: usize,
     live: bool,
 }
 
-impl<S: Deref<Target = CommitQueue>> Ticket<S> {
+impl<S: Deref<Target = CommitQueue<R, P>>, R, P> Ticket<S, R, P> {
     fn new(shared: S, key: usize) -> Self {
         let live = true;
         Self { shared, key, live }
     }
 
-    fn poll(&mut self, waker: &Waker) -> Poll<Result<Position, CommitError>> {
+    fn poll(&mut self, waker: &Waker) -> Poll<Result<P, CommitError>> {
         assert!(self.live, "a commit was polled after it had completed");
         let result = self.shared.poll_result(self.key, waker);
         self.live = result.is_pending();
         result
     }
+
+    /// The same, for the key of one who waits for the log's end.
+    fn poll_end(&mut self, waker: &Waker) -> Poll<Result<Position, CommitError>> {
+        let result = self.shared.poll_end(self.key, waker);
+        self.live = result.is_pending();
+        result
+    }
 }
 
-impl<S: Deref<Target = CommitQueue>> Drop for Ticket<S> {
+impl<S: Deref<Target = CommitQueue<R, P>>, R, P> Drop for Ticket<S, R, P> {
     fn drop(&mut self) {
         if self.live {
             self.shared.cancel(self.key);
@@ -322,7 +348,7 @@ impl<S: Deref<Target = CommitQueue>> Drop for Ticket<S> {
     }
 }
 
-impl fmt::Debug for Commit {
+impl<R, P> fmt::Debug for Commit<R, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Commit").finish_non_exhaustive()
     }
@@ -332,18 +358,18 @@ impl fmt::Debug for Commit {
 const LOOKS_APART: usize = 32;
 
 /// Reports the end of the committing task, however it ends.
-struct Ended(Arc<CommitQueue>);
+struct Ended<R, P>(Arc<CommitQueue<R, P>>);
 
-impl Drop for Ended {
+impl<R, P> Drop for Ended<R, P> {
     fn drop(&mut self) {
         self.0.end();
     }
 }
 
 /// The task that writes: one batch after another.
-async fn commit(ended: Ended, mut log: impl CommitLog, epoch: Instant) {
+async fn commit<L: ReceiptLog>(ended: Ended<L::Record, L::Receipt>, mut log: L, epoch: Instant) {
     let shared = &ended.0;
-    let mut records = Vec::new();
+    let (mut records, mut receipts) = (Vec::new(), Vec::new());
     let mut wake: Vec<Waker> = Vec::new();
     let mut company = Company::default();
     while let Some(first) = next_batch(shared, epoch, &mut records).await {
@@ -354,17 +380,22 @@ async fn commit(ended: Ended, mut log: impl CommitLog, epoch: Instant) {
                 break;
             }
         };
-        records.clear();
-        let hoped = shared.complete(&mut wake);
+        let mut position = first;
+        for record in records.drain(..) {
+            receipts.push(log.receipt(position));
+            position.index += 1;
+            position.offset += record.bytes() as u64;
+        }
+        let hoped = shared.complete(&mut receipts, &mut wake);
         gather(shared, &mut company, hoped, took).await;
     }
 }
 
 /// Writes a batch and syncs it. Returns how long the sync took.
-async fn commit_batch(
-    log: &mut impl CommitLog,
+async fn commit_batch<L: ReceiptLog>(
+    log: &mut L,
     first: Position,
-    records: &[Bytes],
+    records: &[L::Record],
 ) -> Result<Duration, (Stage, io::Error)> {
     let written = log.write(first, records).await;
     written.map_err(|error| (Stage::Write, error))?;
@@ -374,7 +405,12 @@ async fn commit_batch(
 }
 
 /// Waits for the woken tasks to append again, as long as enough of them do.
-async fn gather(shared: &CommitQueue, company: &mut Company, hoped: usize, sync: Duration) {
+async fn gather<R, P>(
+    shared: &CommitQueue<R, P>,
+    company: &mut Company,
+    hoped: usize,
+    sync: Duration,
+) {
     let Some(mut gathering) = (shared.company()).and_then(|seen| company.gather(hoped, seen, sync))
     else {
         return;
@@ -393,10 +429,10 @@ async fn gather(shared: &CommitQueue, company: &mut Company, hoped: usize, sync:
 }
 
 /// Waits until a batch is to be written, and takes its records. `None` if there will be no more.
-async fn next_batch(
-    shared: &CommitQueue,
+async fn next_batch<R, P>(
+    shared: &CommitQueue<R, P>,
     epoch: Instant,
-    records: &mut Vec<Bytes>,
+    records: &mut Vec<R>,
 ) -> Option<Position> {
     let mut company: Option<Sleep> = None;
     poll_fn(|cx| {
@@ -422,7 +458,7 @@ async fn next_batch(
 }
 
 /// The time since the log was opened. Without a delay it is 0, to save reading the clock.
-fn now_ns(shared: &CommitQueue, epoch: Instant) -> u64 {
+fn now_ns<R, P>(shared: &CommitQueue<R, P>, epoch: Instant) -> u64 {
     if shared.limits().delay_ns == 0 {
         return 0;
     }

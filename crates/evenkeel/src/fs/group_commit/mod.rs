@@ -18,7 +18,7 @@ mod shared;
 pub use self::core::GroupCommitStats;
 pub use self::error::CommitError;
 #[cfg(not(evenkeel_loom))]
-pub use self::file::{CommitFile, CommitLog, FileLog, write_all_at};
+pub use self::file::{CommitFile, CommitLog, CommitRecord, FileLog, ReceiptLog, write_all_at};
 #[cfg(not(evenkeel_loom))]
 pub use self::handle::{Commit, GroupCommit, GroupCommitBuilder};
 

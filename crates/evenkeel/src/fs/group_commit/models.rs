@@ -61,7 +61,7 @@ fn world(limits: Limits) -> Arc<World> {
 /// Appends one record, and waits for it.
 fn append(world: &World) -> End {
     let waker = waker_of_this_thread();
-    let Ok(key) = world.log.push(Bytes::from_static(b"x"), 0, None) else {
+    let Ok(key) = world.log.push(Bytes::from_static(b"x"), 1, 0, None) else {
         return End::Refused;
     };
     loop {
@@ -84,7 +84,7 @@ fn append(world: &World) -> End {
 /// Appends one record, waits for room, and gives up after one look at the result.
 fn append_and_cancel(world: &World) -> End {
     let waker = waker_of_this_thread();
-    let Ok(key) = world.log.push(Bytes::from_static(b"x"), 0, None) else {
+    let Ok(key) = world.log.push(Bytes::from_static(b"x"), 1, 0, None) else {
         return End::Refused;
     };
     match world.log.poll_result(key, &waker) {
@@ -110,12 +110,14 @@ fn commit(world: &World, failing: bool) -> End {
                 world.log.fail(&Failure::new(Stage::Sync, None));
                 break;
             }
-            Next::Write(_) => {
+            Next::Write(first) => {
                 written += records.len();
+                let position = |index| Position { index, ..first };
+                let mut receipts = (first.index..written as u64).map(position).collect();
                 records.clear();
                 // Relaxed: see `World`.
                 world.synced.store(written, Ordering::Relaxed);
-                world.log.complete(&mut wake);
+                world.log.complete(&mut receipts, &mut wake);
             }
         }
     }
@@ -161,7 +163,10 @@ fn an_append_that_waits_for_room_gets_it_when_another_is_cancelled() {
     model(|| {
         let world = world(NARROW);
         // Stands in the queue until it is cancelled or written.
-        let first = world.log.push(Bytes::from_static(b"x"), 0, None).unwrap();
+        let first = world
+            .log
+            .push(Bytes::from_static(b"x"), 1, 0, None)
+            .unwrap();
         roles(
             [
                 part(&world, append_and_close),
@@ -234,7 +239,7 @@ fn close_waits_for_the_end() {
                     let waker = waker_of_this_thread();
                     let key = world.log.await_end();
                     loop {
-                        match world.log.poll_result(key, &waker) {
+                        match world.log.poll_end(key, &waker) {
                             Poll::Ready(end) => {
                                 return End::Wrote(end.expect("nothing failed").index as usize);
                             }

@@ -17,12 +17,12 @@ use crate::sync::Mutex;
 /// How many records of a batch are completed under one hold of the lock.
 const TOLD_AT_ONCE: usize = 64;
 
-pub(super) struct CommitQueue {
-    core: Mutex<Batches<Waker>>,
+pub(super) struct CommitQueue<R = Bytes, P = Position> {
+    core: Mutex<Batches<Waker, R, P>>,
     limits: Limits,
 }
 
-impl CommitQueue {
+impl<R, P> CommitQueue<R, P> {
     pub(super) fn new(limits: Limits, next: Position) -> Self {
         Self {
             core: Mutex::new(Batches::new(limits, next)),
@@ -34,16 +34,20 @@ impl CommitQueue {
         self.limits
     }
 
-    /// Pushes a record, and returns its key. `waker` is woken when there is a result.
+    /// Pushes a record of so many bytes, and returns its key. `waker` is woken when there is a
+    /// result.
     pub(super) fn push(
         &self,
-        record: Bytes,
+        record: R,
+        bytes: usize,
         now_ns: u64,
         waker: Option<&Waker>,
     ) -> Result<usize, CommitError> {
-        let bytes = record.len();
         let mut waker = waker.cloned();
-        let pushed = self.core.lock().push(record, now_ns, || waker.take());
+        let pushed = self
+            .core
+            .lock()
+            .push(record, bytes, now_ns, || waker.take());
         match pushed {
             Ok((key, committer)) => {
                 committer.into_iter().for_each(Waker::wake);
@@ -65,11 +69,7 @@ impl CommitQueue {
     }
 
     /// Waits for the result of the record. Once it is ready, the key is invalid.
-    pub(super) fn poll_result(
-        &self,
-        key: usize,
-        waker: &Waker,
-    ) -> Poll<Result<Position, CommitError>> {
+    pub(super) fn poll_result(&self, key: usize, waker: &Waker) -> Poll<Result<P, CommitError>> {
         // The record, if it was not written, is dropped here, outside the lock.
         self.poll(waker, |core, renewal| {
             core.result(key, |slot| renewal.fill(slot))
@@ -77,12 +77,24 @@ impl CommitQueue {
         .map(|(result, _record)| result.map_err(failed))
     }
 
+    /// As [`poll_result`](Self::poll_result), for a key of [`await_end`](Self::await_end).
+    pub(super) fn poll_end(
+        &self,
+        key: usize,
+        waker: &Waker,
+    ) -> Poll<Result<Position, CommitError>> {
+        self.poll(waker, |core, renewal| {
+            core.end_result(key, |slot| renewal.fill(slot))
+        })
+        .map(|result| result.map_err(failed))
+    }
+
     /// Waits until `look` finds something.
     #[inline]
     fn poll<T>(
         &self,
         waker: &Waker,
-        look: impl Fn(&mut Batches<Waker>, &mut Renewal<'_>) -> Option<T>,
+        look: impl Fn(&mut Batches<Waker, R, P>, &mut Renewal<'_>) -> Option<T>,
     ) -> Poll<T> {
         let mut renewal = Renewal {
             waker,
@@ -108,7 +120,7 @@ impl CommitQueue {
         wake_all(&mut wake);
     }
 
-    pub(super) fn next(&self, now_ns: u64, waker: &Waker, records: &mut Vec<Bytes>) -> Next {
+    pub(super) fn next(&self, now_ns: u64, waker: &Waker, records: &mut Vec<R>) -> Next {
         let mut wake = Vec::new();
         let waker = waker.clone();
         let (next, before) = self.core.lock().next(now_ns, waker, records, &mut wake);
@@ -117,12 +129,14 @@ impl CommitQueue {
         next
     }
 
-    /// The batch is durable. `wake` is empty before and after, and kept for its memory. Returns how
-    /// many records the next batch would have if all tasks of this one appended again.
-    pub(super) fn complete(&self, wake: &mut Vec<Waker>) -> usize {
+    /// The batch is durable; `receipts` has one for each of its records, in their order. It and
+    /// `wake` are empty afterwards, and kept for their memory. Returns how many records the next
+    /// batch would have if all tasks of this one appended again.
+    pub(super) fn complete(&self, receipts: &mut Vec<P>, wake: &mut Vec<Waker>) -> usize {
         let hoped = self.core.lock().hoped();
+        let (mut receipts, mut left) = (receipts.drain(..), Vec::new());
         // In parts, so that the first tasks can go on while the others are woken.
-        while self.core.lock().complete(TOLD_AT_ONCE, wake) {
+        while (self.core.lock()).complete(TOLD_AT_ONCE, &mut receipts, &mut left, wake) {
             wake_all(wake);
         }
         wake_all(wake);
@@ -145,7 +159,7 @@ impl CommitQueue {
         committer.into_iter().for_each(Waker::wake);
     }
 
-    /// Returns a key for `poll_result`, which is ready when all is written.
+    /// Returns a key for `poll_end`, which is ready when all is written.
     pub(super) fn await_end(&self) -> usize {
         self.core.lock().await_end()
     }
@@ -230,11 +244,11 @@ mod tests {
             assert_eq!(log.next(0, waker, &mut records), Next::Sleep);
         }
         assert!(
-            log.push(Bytes::from_static(b"large"), 0, Some(&wakers[0]))
+            log.push(Bytes::from_static(b"large"), 5, 0, Some(&wakers[0]))
                 .is_err()
         );
         for waker in &wakers {
-            keys.push(log.push(record(), 0, Some(waker)).unwrap());
+            keys.push(log.push(record(), 1, 0, Some(waker)).unwrap());
         }
         for waker in &wakers {
             assert!(log.poll_admitted(keys[1], waker).is_pending());
@@ -243,7 +257,7 @@ mod tests {
         }
         let next = log.next(0, &wakers[0], &mut records);
         assert_eq!(next, Next::Write(Position::default()));
-        log.complete(&mut Vec::new());
+        log.complete(&mut vec![Position::default()], &mut Vec::new());
         assert!(log.poll_result(keys[0], &wakers[1]).is_ready());
         log.cancel(keys[1]);
         log.end();

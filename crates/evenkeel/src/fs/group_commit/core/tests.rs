@@ -80,6 +80,8 @@ struct Pair {
     /// The committer's waker, if it sleeps; and until when.
     asleep: Option<(u64, Option<u64>)>,
     wakers: u64,
+    /// What the appends of the batch under way are to return.
+    receipts: Vec<Position>,
 }
 
 impl Pair {
@@ -95,6 +97,7 @@ impl Pair {
             failed: false,
             asleep: None,
             wakers: 0,
+            receipts: Vec::new(),
         }
     }
 
@@ -142,7 +145,7 @@ impl Pair {
         let record = Bytes::from(vec![self.records.len() as u8; len]);
         // Some return at once which tasks to wake.
         let waker = (len % 2 == 1).then(|| self.waker());
-        match self.core.push(record, self.now_ns, || waker) {
+        match self.core.push(record, len, self.now_ns, || waker) {
             Ok((key, committer)) => {
                 assert!(!self.closed && !self.failed && len <= self.limits.batch_bytes);
                 self.records.push(Record {
@@ -263,6 +266,7 @@ impl Pair {
             assert_eq!(batch.get(taken).map(|b| &b[..]), Some(&expected[..]));
             record.is = Is::Writing;
             record.position = self.next;
+            self.receipts.push(self.next);
             self.next.index += 1;
             self.next.offset += record.len as u64;
             bytes += record.len;
@@ -278,8 +282,18 @@ impl Pair {
         let hoped = batch + self.core.stats().queued;
         assert_eq!(self.core.hoped(), hoped.min(self.limits.batch_records));
         // In parts of two, with the same result.
-        let parts = (1..).find(|_| !self.core.complete(2, &mut wake));
+        let mut receipts = self.receipts.drain(..);
+        let mut left = Vec::new();
+        let parts = (1..).find(|_| !self.core.complete(2, &mut receipts, &mut left, &mut wake));
         assert_eq!(parts, Some(batch.div_ceil(2).max(1)));
+        assert_eq!(receipts.next(), None, "each record has taken its own");
+        drop(receipts);
+        // Those of cancelled records are handed back.
+        let cancelled = |record: &&Record| record.is == Is::Writing && record.cancelled;
+        let cancelled: Vec<Position> = (self.records.iter().filter(cancelled))
+            .map(|record| record.position)
+            .collect();
+        assert_eq!(left, cancelled);
         self.writing = false;
         self.finish(Is::Writing, Is::Durable);
         self.woken(wake, true);
@@ -403,7 +417,7 @@ proptest! {
         }
         let key = pair.core.await_end();
         let _ = pair.core.end(&mut Vec::new());
-        let (end, _) = pair.core.result(key, |_| ()).expect("it has ended");
+        let end = pair.core.end_result(key, |_| ()).expect("it has ended");
         prop_assert_eq!(end.unwrap(), pair.next);
     }
 }
@@ -419,7 +433,11 @@ fn what_is_left_behind_fails_and_says_whether_it_may_be_written() {
     };
     let mut core: Batches<u64> = Batches::new(limits, Position::default());
     let keys: Vec<usize> = (0..3)
-        .map(|_| core.push(Bytes::from_static(b"x"), 0, || None).unwrap().0)
+        .map(|_| {
+            core.push(Bytes::from_static(b"x"), 1, 0, || None)
+                .unwrap()
+                .0
+        })
         .collect();
     let (mut records, mut wake) = (Vec::new(), Vec::new());
     let (next, _) = core.next(0, 0, &mut records, &mut wake);
