@@ -1,6 +1,9 @@
 //! Advice for errors of the system.
 
 use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use crate::log::LogError;
 
 /// For a directory, or a file in it: the error, and what to do.
 pub fn of_files(error: &io::Error) -> String {
@@ -15,6 +18,20 @@ pub fn of_files(error: &io::Error) -> String {
         _ => return error.to_string(),
     };
     format!("{error}; {advice}")
+}
+
+/// For the log in a directory: the error, and what to do. The log's own errors name only files.
+pub fn of_log(directory: &Path, error: &LogError) -> String {
+    let shown = directory.display();
+    match error {
+        LogError::Io { what, name, source } => {
+            format!(
+                "the log in {shown}: cannot {what} {name}: {}",
+                of_files(source)
+            )
+        }
+        error => format!("the log in {shown}: {error}"),
+    }
 }
 
 /// For an address to listen on: the error, and what to do.

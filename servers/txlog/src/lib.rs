@@ -3,6 +3,7 @@
 //! - [`log`]: the log itself, in a directory.
 //! - [`store`]: the interface of the server to a log, so that records may be kept elsewhere.
 //! - `nats`: another store, a NATS JetStream, with the feature of that name.
+//! - [`named`]: where a server's logs with names are.
 //! - [`server`]: connections, in front of a store.
 //! - [`bench`](mod@bench): measures the log on this machine.
 //! - [`advice`]: what to do about errors of the system.
@@ -10,6 +11,7 @@
 pub mod advice;
 pub mod bench;
 pub mod log;
+pub mod named;
 #[cfg(feature = "nats")]
 pub mod nats;
 pub mod server;

@@ -65,6 +65,11 @@ impl LocalDisk {
         Self::hold_existing(directory).await
     }
 
+    /// Creates a directory and its missing parents, so that their names survive a crash.
+    pub(crate) async fn make(directory: &Path) -> io::Result<()> {
+        make_durably(directory).await
+    }
+
     /// Locks a directory that exists.
     ///
     /// # Errors

@@ -21,7 +21,7 @@
 //! ```
 // The files: `record` is the format (pure), `scan` reads a segment, `mark` says how far the log was
 // durable, `disk` is the seam to files, `local` a directory, `segment` one file; `recover` opens a
-// log, `list` finds its files, `verify` checks them, `write` appends to the end, `read` reads,
+// log, `list` finds its files, `peek` looks at them from outside, `verify` checks them, `write` appends to the end, `read` reads,
 // `maintain` does what is to be done from time to time, `retain` decides which segments to remove
 // (pure); `copy` makes backups and restores them, `repair` gives up what is lost, `error` has the
 // errors.
@@ -33,6 +33,7 @@ mod list;
 mod local;
 mod maintain;
 pub mod mark;
+mod peek;
 mod read;
 pub mod record;
 mod recover;
@@ -60,6 +61,7 @@ pub use disk::{Disk, DiskFile};
 pub use error::LogError;
 pub use local::LocalDisk;
 use mark::MarkFile;
+pub(crate) use peek::peek;
 pub use read::ReadLimits;
 pub use recover::{Recovery, Torn};
 pub use repair::{Repair, repair};

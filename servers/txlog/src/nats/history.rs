@@ -119,6 +119,12 @@ impl History {
     }
 }
 
+/// The id of the log that a stream is: the same for all servers of the stream, which have nothing
+/// but its name in common.
+pub(super) fn log_of(stream: &str) -> u64 {
+    crc32fast::hash(stream.as_bytes()).into()
+}
+
 impl Known {
     /// Returns what was lost, if an epoch begins.
     fn described(&mut self, before: Known, info: &Info) -> Option<String> {

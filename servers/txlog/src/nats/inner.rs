@@ -102,13 +102,16 @@ pub(super) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Inner {
-    /// Connects, and begins to send records.
-    pub(super) async fn connect(config: NatsConfig) -> Result<Arc<Self>, NatsError> {
+    /// Connects, and begins to send records; with `make`, creates the stream if there is none.
+    pub(super) async fn connect(config: NatsConfig, make: bool) -> Result<Arc<Self>, NatsError> {
         let subject = format!("txlog.{}", config.stream);
         // Only the stream's settings say how long records may be sent again.
         let slot = Arc::new(OnceLock::new());
         let connection = Connection::open(&config, 1, &slot).await?;
-        let info = stream::find_or_make(&connection, &config, &subject).await?;
+        let info = match make {
+            true => stream::find_or_make(&connection, &config, &subject).await?,
+            false => stream::info(&connection, &config.stream).await?,
+        };
         stream::check(&info.config, &config, &subject)?;
         let window = Duration::from_nanos(info.config.duplicate_window.max(0).unsigned_abs());
         let patience = Patience {

@@ -5,7 +5,7 @@
 // sends requests and receives answers; `stream` asks JetStream about the stream and checks its
 // settings, `stamp` reads its times; `history` knows which records there are and whether they still
 // are the same; `appends` keeps records until they are acknowledged, and `publisher` sends them;
-// `ahead` decides how many messages to request, `once` lets one task work for many; `inner` puts
+// `ahead` decides how many messages to request, `once` lets one task work for many; `streams` are many of them; `inner` puts
 // these together, and `store` implements the store on it.
 
 mod ahead;
@@ -21,6 +21,8 @@ mod publisher;
 mod stamp;
 mod store;
 mod stream;
+mod streams;
 
 pub use config::{NatsConfig, NatsLogin};
 pub use store::{NatsPending, NatsStore};
+pub use streams::NatsStreams;

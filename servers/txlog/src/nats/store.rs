@@ -12,6 +12,8 @@ use txlog_client::frame::Code;
 
 use super::appends::{Outcome, Room};
 use super::config::NatsConfig;
+use super::error::NatsError;
+use super::history::log_of;
 use super::inner::{Inner, PENDING_KIB, lock};
 use crate::log::ReadLimits;
 use crate::store::{Found, Identity, Store, StoreError};
@@ -48,17 +50,36 @@ impl NatsStore {
     /// [`StoreError`]: there is no server or no JetStream, it refuses the login, or the stream
     /// cannot keep what a [`Store`] promises.
     pub async fn connect(config: NatsConfig) -> Result<Self, StoreError> {
-        let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if config.stream.is_empty() || !config.stream.chars().all(allowed) {
+        Ok(Self {
+            inner: Inner::connect(Self::checked(config)?, true).await?,
+        })
+    }
+
+    /// As [`connect`](Self::connect), but `None` if the stream does not exist.
+    pub(super) async fn find(config: NatsConfig) -> Result<Option<Self>, StoreError> {
+        match Inner::connect(Self::checked(config)?, false).await {
+            Ok(inner) => Ok(Some(Self { inner })),
+            Err(NatsError::NoStream { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn checked(config: NatsConfig) -> Result<NatsConfig, StoreError> {
+        if !is_stream_name(&config.stream) {
             let text = format!(
                 "{:?} is no name for a stream: use letters, digits, - and _",
                 config.stream
             );
             return Err(StoreError::new(Code::LogFailed, text));
         }
-        let inner = Inner::connect(config).await?;
-        Ok(Self { inner })
+        Ok(config)
     }
+}
+
+/// Whether a stream may have this name here.
+pub(super) fn is_stream_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    !name.is_empty() && name.chars().all(allowed)
 }
 
 impl fmt::Debug for NatsStore {
@@ -133,8 +154,7 @@ impl Store for NatsStore {
 
     fn identity(&self) -> Identity {
         Identity {
-            // The same for all servers of the stream, which have nothing but its name in common.
-            log: u64::from(crc32fast::hash(self.inner.config.stream.as_bytes())),
+            log: log_of(&self.inner.config.stream),
             epoch: self.inner.history.known().epoch,
         }
     }

@@ -114,6 +114,42 @@ pub(super) async fn find_or_make(
     })?)
 }
 
+/// A stream in a list of streams.
+#[derive(Debug)]
+pub(super) struct Listed {
+    pub(super) name: String,
+    pub(super) info: Info,
+}
+
+/// All streams that keep records of txlog.
+pub(super) async fn list(connection: &Connection) -> Result<Vec<Listed>, NatsError> {
+    #[derive(Deserialize)]
+    struct Part {
+        total: usize,
+        #[serde(default)]
+        streams: Option<Vec<Value>>,
+    }
+    let (mut listed, mut offset) = (Vec::new(), 0);
+    loop {
+        let wanted = json!({ "offset": offset, "subject": "txlog.*" });
+        let part: Part = typed(ask_of_all(connection, "LIST", &wanted).await??)?;
+        let streams = part.streams.unwrap_or_default();
+        offset += streams.len();
+        let is_last = streams.is_empty() || offset >= part.total;
+        for stream in streams {
+            let name = stream["config"]["name"].as_str().unwrap_or_default();
+            let name = name.to_owned();
+            listed.push(Listed {
+                name,
+                info: typed(stream)?,
+            });
+        }
+        if is_last {
+            return Ok(listed);
+        }
+    }
+}
+
 /// The number of the first existing record from this one on; `None` if there is none.
 ///
 /// Any replica may return single records, and it may not have learned of them yet. This request
@@ -166,11 +202,28 @@ async fn ask(
     stream: &str,
     wanted: &Value,
 ) -> Result<Result<Value, NatsError>, NatsError> {
+    request(connection, &format!("{what}.{stream}"), stream, wanted).await
+}
+
+async fn ask_of_all(
+    connection: &Connection,
+    what: &str,
+    wanted: &Value,
+) -> Result<Result<Value, NatsError>, NatsError> {
+    request(connection, what, "of each", wanted).await
+}
+
+async fn request(
+    connection: &Connection,
+    what: &str,
+    stream: &str,
+    wanted: &Value,
+) -> Result<Result<Value, NatsError>, NatsError> {
     let payload = match wanted {
         Value::Null => String::new(),
         wanted => wanted.to_string(),
     };
-    let subject = format!("$JS.API.STREAM.{what}.{stream}");
+    let subject = format!("$JS.API.STREAM.{what}");
     let answer = connection.request(&subject, payload.into()).await?;
     let Some(message) = answer.wait().await? else {
         return Err(NatsError::NoJetStream);

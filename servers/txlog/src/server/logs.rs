@@ -14,16 +14,20 @@ use std::time::{Duration, Instant};
 
 use evenkeel::time::{sleep, timeout};
 use tokio::sync::watch;
-use txlog_client::frame::{Code, is_name};
+use txlog_client::frame::{Code, LogBounds, LogInfo, is_name};
 
 use self::named::Named;
 use super::complaints::Complaints;
 use super::peers::Past;
 use super::{LogSource, ServerConfig};
-use crate::store::{Store, StoreError};
+use crate::store::{Identity, Store, StoreError};
 
-/// How long a hello waits for its log to be opened, or for a place for it.
-const HELLO_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a hello waits for its log to be opened, or for a place for it. Clients wait for 10
+/// seconds, and are to learn of this.
+const HELLO_PATIENCE: Duration = Duration::from_secs(8);
+
+/// How many logs are listed at a time, in a frame of less than 64 KiB.
+const LISTED_MAX: usize = 256;
 
 /// A log that is open.
 pub(super) struct OpenLog<S> {
@@ -98,6 +102,24 @@ impl<S: Store> Logs<S> {
             );
             Err(StoreError::new(Code::Busy, text))
         })
+    }
+
+    /// The logs with names greater than `after`, as many as fit into one answer, and whether there
+    /// are more. The log without a name comes first.
+    ///
+    /// # Errors
+    ///
+    /// Those of the source.
+    pub(super) async fn list(&self, after: &str) -> Result<(Vec<LogInfo>, bool), StoreError> {
+        let unnamed = self.unnamed.as_ref().filter(|_| after.is_empty());
+        let mut logs: Vec<LogInfo> = unnamed.map(|log| log.info()).into_iter().collect();
+        let mut more = false;
+        if let Some(named) = &self.named {
+            let (others, behind) = named.list(after, LISTED_MAX).await?;
+            logs.extend(others);
+            more = behind;
+        }
+        Ok((logs, more))
     }
 
     /// Looks after all logs. Returns when the server is to end, as its log without a name has
@@ -197,6 +219,19 @@ impl<S> OpenLog<S> {
 
     fn use_now(&self) {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+}
+
+impl<S: Store> OpenLog<S> {
+    fn info(&self) -> LogInfo {
+        let (first, next) = self.store.bounds();
+        let Identity { log, epoch } = self.store.identity();
+        let of = txlog_client::Identity { log, epoch };
+        LogInfo {
+            name: self.name.clone(),
+            is_open: true,
+            bounds: Some(LogBounds { first, next, of }),
+        }
     }
 }
 

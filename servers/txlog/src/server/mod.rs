@@ -34,7 +34,7 @@ pub use self::error::BindError;
 use self::logs::Logs;
 use self::memory::Memory;
 use self::peers::Peers;
-pub use self::source::{Boxed, LogSource};
+pub use self::source::{Boxed, LogSource, Page};
 use crate::store::{Store, StoreError};
 
 /// How many bytes of records and their lengths a batch may have.

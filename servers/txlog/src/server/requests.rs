@@ -101,10 +101,13 @@ impl<S: Store> Requests<S> {
             Request::Batch { id, .. }
             | Request::Seek { id, .. }
             | Request::Cursor { id, .. }
-            | Request::Cursors { id, .. }
-            | Request::Logs { id, .. } => {
+            | Request::Cursors { id, .. } => {
                 let error = StoreError::new(Code::Unsupported, "not yet");
                 Ok(self.answer(self.refused(id, error)).await)
+            }
+            Request::Logs { id, after } => {
+                self.begin_list(id, after).await;
+                Ok(true)
             }
             Request::Hello { .. } => Err(Fault::new(Code::BadFrame, "a second hello")),
         }
@@ -201,6 +204,28 @@ impl<S: Store> Requests<S> {
             let answer = tokio::select! {
                 answer = health::answer(&context, &log, id, within) => answer,
                 () = others.closed() => return,
+            };
+            drop(place);
+            // If the sender has ended, the connection is about to end.
+            let _ = others.send(Answer::Small(answer)).await;
+        }));
+    }
+
+    /// Lists the server's logs.
+    async fn begin_list(&self, id: u64, after: String) {
+        let Some(place) = self.read_place(id).await else {
+            return;
+        };
+        let (context, log) = (Arc::clone(&self.context), Arc::clone(&self.log));
+        let (others, version) = (self.others.clone(), self.version);
+        drop(evenkeel::spawn(async move {
+            let listed = tokio::select! {
+                listed = context.logs.list(&after) => listed,
+                () = others.closed() => return,
+            };
+            let answer = match listed {
+                Ok((logs, more)) => Response::Logs { id, more, logs },
+                Err(error) => refused(&log.store, version, id, error),
             };
             drop(place);
             // If the sender has ended, the connection is about to end.

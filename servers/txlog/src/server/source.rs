@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::pin::Pin;
 
+use txlog_client::frame::LogBounds;
+
 use crate::store::StoreError;
 
 /// A future of a [`LogSource`].
@@ -22,6 +24,22 @@ pub trait LogSource<S>: Send + Sync + 'static {
     /// cannot be opened.
     fn open<'a>(&'a self, name: &'a str, create: bool) -> Boxed<'a, Result<S, StoreError>>;
 
+    /// The logs with names greater than `after`, by their names in order, `count` of them at most.
+    ///
+    /// # Errors
+    ///
+    /// Why they cannot be listed.
+    fn list<'a>(&'a self, after: &'a str, count: usize) -> Boxed<'a, Result<Page, StoreError>>;
+
     /// The largest record that any of the logs takes, in bytes.
     fn record_bytes_max(&self) -> usize;
+}
+
+/// A part of the list of logs.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    /// Their names, and which records they have, if that can be told without opening them.
+    pub logs: Vec<(String, Option<LogBounds>)>,
+    /// Whether there are more behind them.
+    pub more: bool,
 }

@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 
 use evenkeel::time::timeout;
 use tokio::sync::{Semaphore, watch};
-use txlog_client::frame::Code;
+use txlog_client::frame::{Code, LogInfo};
 
 use super::{Lease, OpenLog, maintain};
-use crate::server::{LogSource, ServerConfig};
+use crate::server::{LogSource, Page, ServerConfig};
 use crate::store::{Store, StoreError};
 
 /// How many logs may be opened at a time: each reads the end of its log, and all have one disk.
@@ -113,6 +113,27 @@ impl<S: Store> Named<S> {
                 Ok(()) => {}
             }
         }
+    }
+
+    /// Logs with names, and whether there are more.
+    pub(super) async fn list(
+        &self,
+        after: &str,
+        count: usize,
+    ) -> Result<(Vec<LogInfo>, bool), StoreError> {
+        let Page { logs, more } = self.source.list(after, count).await?;
+        let table = self.lock();
+        let listed = logs
+            .into_iter()
+            .map(|(name, bounds)| match table.logs.get(&name) {
+                Some(Phase::Open(log)) => log.info(),
+                _ => LogInfo {
+                    name,
+                    is_open: false,
+                    bounds,
+                },
+            });
+        Ok((listed.collect(), more))
     }
 
     /// The log, or what has to be done before it is looked for again.

@@ -1,0 +1,189 @@
+//! Directories of logs within one directory.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use evenkeel::fs;
+use txlog_client::frame::{Code, LogBounds, is_name};
+
+use super::SettingsFile;
+use crate::advice;
+use crate::log::{LocalDisk, Log, LogConfig, peek};
+use crate::server::{Boxed, LogSource, Page};
+use crate::store::{Identity, StoreError};
+
+/// How many bytes of records one sync of a log makes durable, and how long its buffer stays: less
+/// than where a server has one log, as there may be many of them.
+const BATCH_BYTES: usize = 256 * 1024;
+
+/// How many bytes of records a log's queue holds.
+const QUEUE_BYTES: usize = 2 << 20;
+
+/// The name of the file of settings, if none is given.
+const SETTINGS_NAME: &str = "txlog.toml";
+
+/// Logs in a directory, each in a directory of its name.
+///
+/// Any directory in it that has the name of a log is one, also an empty one. What single logs keep
+/// is said by a file of [`Settings`](super::Settings), which is read again whenever a log is opened.
+#[derive(Debug)]
+pub struct Directories {
+    directory: PathBuf,
+    config: LogConfig,
+    logs_max: usize,
+    settings: SettingsFile,
+    /// Held while a log is created, so that no more are created than may be.
+    creating: tokio::sync::Mutex<()>,
+}
+
+impl Directories {
+    /// Logs in this directory, which is created if necessary. They are configured so; at most
+    /// `logs_max` may be there when another one is created. `settings` is the file of settings, by
+    /// default `txlog.toml` in the directory, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// The directory or the settings cannot be used: what to do about it.
+    pub async fn open(
+        directory: impl Into<PathBuf>,
+        config: LogConfig,
+        logs_max: usize,
+        settings: Option<PathBuf>,
+    ) -> Result<Self, String> {
+        let directory = directory.into();
+        let made = LocalDisk::make(&directory).await;
+        let cannot = |error| {
+            let shown = directory.display();
+            format!("cannot use {shown}: {}", advice::of_files(&error))
+        };
+        made.map_err(cannot)?;
+        let bytes_max = config.record_bytes_max;
+        let settings = match settings {
+            Some(path) => SettingsFile::read(Some(path), bytes_max).await?,
+            None => SettingsFile::read_if_there(directory.join(SETTINGS_NAME), bytes_max).await?,
+        };
+        Ok(Self {
+            config: LogConfig {
+                batch_bytes: config.batch_bytes.min(BATCH_BYTES),
+                queue_bytes: config.queue_bytes.min(QUEUE_BYTES),
+                ..config
+            },
+            directory,
+            logs_max,
+            settings,
+            creating: tokio::sync::Mutex::default(),
+        })
+    }
+
+    async fn open_log(&self, name: &str, create: bool) -> Result<Log<LocalDisk>, StoreError> {
+        let path = self.directory.join(name);
+        let cannot = |error: io::Error| {
+            let shown = path.display();
+            let text = format!("cannot use {shown}: {}", advice::of_files(&error));
+            StoreError::new(Code::LogFailed, text)
+        };
+        let disk = match LocalDisk::hold_existing(&path).await {
+            Err(error) if error.kind() == ErrorKind::NotFound && create => {
+                self.create(name, &path).await?
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let text = format!(
+                    "this server has no log {name:?}: see `txlog logs` for those that it has, or \
+                     create it by --create, which needs a server that was started with \
+                     --create-logs"
+                );
+                return Err(StoreError::new(Code::NoSuchLog, text));
+            }
+            held => held.map_err(cannot)?,
+        };
+        let config = self.settings.of(name).await.applied(&self.config);
+        let opened = Log::open(disk, config)
+            .await
+            .map_err(|error| StoreError::new(Code::LogFailed, advice::of_log(&path, &error)))?;
+        let (log, recovery) = opened;
+        if let Some(torn) = &recovery.torn {
+            eprintln!(
+                "txlog: the log {name}: {torn}; cut off, as the rest of a write that a crash \
+                 interrupted"
+            );
+        }
+        Ok(log)
+    }
+
+    async fn create(&self, name: &str, path: &Path) -> Result<LocalDisk, StoreError> {
+        let failed = |error: io::Error| {
+            let text = format!("cannot create the log {name}: {}", advice::of_files(&error));
+            StoreError::new(Code::LogFailed, text)
+        };
+        let _alone = self.creating.lock().await;
+        let count = self.names().await.map_err(failed)?.len();
+        if count >= self.logs_max {
+            let text = format!(
+                "there are {count} logs, as many as may be created: remove the directory of one \
+                 that nobody needs, or allow more by --logs-max"
+            );
+            return Err(StoreError::new(Code::TooMany, text));
+        }
+        LocalDisk::hold(path).await.map_err(failed)
+    }
+
+    /// The names of all logs, in order.
+    async fn names(&self) -> io::Result<Vec<String>> {
+        let mut entries = fs::read_dir(&self.directory).await?;
+        let mut names = Vec::new();
+        while let Some(entry) = entries.next_entry().await? {
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
+            // A link to a directory is one as well.
+            if is_name(&name) && fs::metadata(entry.path()).await.is_ok_and(|m| m.is_dir()) {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    async fn page(&self, after: &str, count: usize) -> Result<Page, StoreError> {
+        let names = self.names().await.map_err(|error| {
+            let shown = self.directory.display();
+            let text = format!("cannot list {shown}: {}", advice::of_files(&error));
+            StoreError::new(Code::LogFailed, text)
+        })?;
+        let mut behind = names.into_iter().filter(|name| name.as_str() > after);
+        let mut logs = Vec::new();
+        for name in behind.by_ref().take(count) {
+            // One that cannot be read is listed all the same, and says why when it is opened.
+            let bounds = self.bounds(&name).await;
+            logs.push((name, bounds));
+        }
+        let more = behind.next().is_some();
+        Ok(Page { logs, more })
+    }
+
+    /// What the files of a log say that nobody has open.
+    async fn bounds(&self, name: &str) -> Option<LogBounds> {
+        let disk = LocalDisk::borrow(self.directory.join(name));
+        let (first, next, Identity { log, epoch }) = peek(&disk).await.ok()??;
+        let of = txlog_client::Identity { log, epoch };
+        Some(LogBounds { first, next, of })
+    }
+}
+
+impl LogSource<Log<LocalDisk>> for Directories {
+    fn open<'a>(
+        &'a self,
+        name: &'a str,
+        create: bool,
+    ) -> Boxed<'a, Result<Log<LocalDisk>, StoreError>> {
+        Box::pin(self.open_log(name, create))
+    }
+
+    fn list<'a>(&'a self, after: &'a str, count: usize) -> Boxed<'a, Result<Page, StoreError>> {
+        Box::pin(self.page(after, count))
+    }
+
+    fn record_bytes_max(&self) -> usize {
+        self.config.record_bytes_max
+    }
+}
