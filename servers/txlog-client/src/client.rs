@@ -2,6 +2,7 @@
 //! each to the task that waits for it.
 
 mod batch;
+mod places;
 
 use std::collections::HashMap;
 use std::fmt;

@@ -33,4 +33,4 @@ pub use connect::Connect;
 pub use cursor::{Cursor, CursorError, Identity};
 pub use error::ClientError;
 pub use follow::{Follower, ReadFrom};
-pub use frame::Record;
+pub use frame::{LogBounds, LogInfo, Record};

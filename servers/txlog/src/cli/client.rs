@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use txlog_client::{Client, ClientError, Follower, ReadFrom, Submitted};
+use txlog_client::{ClientError, Follower, ReadFrom, Submitted};
 
 use super::{AppendArguments, Outcome, PingArguments, ReadArguments};
 
@@ -19,7 +19,7 @@ const LINES_QUEUED_MAX: usize = 1_024;
 const PING_PAUSE: Duration = Duration::from_millis(200);
 
 pub(crate) async fn append(arguments: AppendArguments) -> Outcome {
-    let client = Client::connect(arguments.server.server.as_str()).await?;
+    let client = arguments.server.connect().await?;
     let (queue, mut records) = mpsc::channel(LINES_QUEUED_MAX);
     let given = arguments.records;
     // Reading the input blocks.
@@ -103,7 +103,7 @@ impl Appends {
 }
 
 pub(crate) async fn read(arguments: ReadArguments) -> Outcome {
-    let client = Client::connect(arguments.server.server.as_str()).await?;
+    let client = arguments.server.connect().await?;
     let mut follower = match (arguments.cursor, arguments.from) {
         (Some(cursor), _) => client.resume(cursor)?,
         (None, 0) => client.follow(ReadFrom::Oldest),
@@ -170,8 +170,8 @@ async fn print(
 }
 
 pub(crate) async fn ping(arguments: PingArguments) -> Outcome {
+    let client = arguments.server.connect().await?;
     let server = arguments.server.server;
-    let client = Client::connect(server.as_str()).await?;
     for number in 0..arguments.count {
         if number > 0 {
             evenkeel::time::sleep(PING_PAUSE).await;

@@ -2,6 +2,7 @@
 
 mod bench;
 mod client;
+mod logs;
 mod nats;
 mod serve;
 mod upkeep;
@@ -18,7 +19,7 @@ use evenkeel::runtime::Runtime;
 use evenkeel_measure::options::JsonOption;
 use txlog::advice;
 use txlog::log::LogError;
-use txlog_client::Cursor;
+use txlog_client::{Client, ClientError, Connect, Cursor};
 
 /// How a command ends.
 pub(crate) type Outcome = Result<ExitCode, Box<dyn Error + Send + Sync>>;
@@ -48,6 +49,7 @@ enum Command {
     Append(AppendArguments),
     Read(ReadArguments),
     Ping(PingArguments),
+    Logs(logs::ListArguments),
     Verify(VerifyArguments),
     Backup(upkeep::BackupArguments),
     Restore(upkeep::RestoreArguments),
@@ -69,6 +71,7 @@ enum Command {
 Examples:
   txlog serve --dir /var/lib/txlog
   txlog serve --dir /var/lib/txlog --listen 0.0.0.0:7010 --keep-bytes 10000000000
+  txlog serve --dir /var/lib/txlog/main --logs /var/lib/txlog/logs --create-logs
   txlog serve --nats 127.0.0.1:4222 --stream orders
   txlog serve --nats nats.example.org:4222 --nats-ca ca.pem --nats-creds txlog.creds")]
 pub(crate) struct ServeArguments {
@@ -76,8 +79,12 @@ pub(crate) struct ServeArguments {
     #[arg(long, default_value = "127.0.0.1:7010", value_name = "ADDRESS")]
     pub(crate) listen: String,
     /// The directory of the log, created if necessary; one server at a time can use it.
-    #[arg(long, value_name = "PATH", required_unless_present = "nats")]
+    ///
+    /// Clients that name no log have this one.
+    #[arg(long, value_name = "PATH", required_unless_present_any = ["nats", "logs"])]
     pub(crate) dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) logs: logs::LogsArguments,
     #[command(flatten)]
     pub(crate) nats: nats::NatsArguments,
     /// The largest record, in bytes.
@@ -113,7 +120,8 @@ pub(crate) struct ServeArguments {
     pub(crate) appends_max: usize,
     /// End with exit code 3 when the log has failed for good, instead of answering reads.
     ///
-    /// For a supervisor that starts it again, as the log is repaired by that.
+    /// For a supervisor that starts it again, as the log is repaired by that. This is about the log
+    /// without a name: one with a name is opened again by its next client.
     #[arg(long)]
     pub(crate) exit_on_failure: bool,
 }
@@ -257,6 +265,28 @@ pub(crate) struct ServerArgument {
     /// Where the server listens.
     #[arg(long, default_value = "127.0.0.1:7010", value_name = "ADDRESS")]
     pub(crate) server: String,
+    /// The log's name, of a server with several; without it, the one that has no name.
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub(crate) log: String,
+    /// Create the log if there is none of that name; the server has to allow it by --create-logs.
+    #[arg(long, requires = "log")]
+    pub(crate) create: bool,
+}
+
+impl ServerArgument {
+    /// How to connect to this server's log.
+    pub(crate) fn how(&self) -> Connect {
+        Connect::new().log(self.log.as_str()).create(self.create)
+    }
+
+    pub(crate) async fn connect(&self) -> Result<Client, ClientError> {
+        self.how().connect(self.server.as_str()).await
+    }
 }
 
 /// Records by their numbers, in words.
@@ -270,14 +300,7 @@ fn numbers(first: u64, next: u64) -> String {
 
 /// Reports an error of the log in this directory: the log's own errors name only files.
 fn of_directory(directory: &Path, error: &LogError) -> String {
-    let shown = directory.display();
-    match error {
-        LogError::Io { what, name, source } => {
-            let why = advice::of_files(source);
-            format!("the log in {shown}: cannot {what} {name}: {why}")
-        }
-        error => format!("the log in {shown}: {error}"),
-    }
+    advice::of_log(directory, error)
 }
 
 pub(crate) fn run(arguments: Arguments) -> Outcome {
@@ -289,6 +312,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         Command::Append(arguments) => within_runtime(client::append(arguments)),
         Command::Read(arguments) => within_runtime(client::read(arguments)),
         Command::Ping(arguments) => within_runtime(client::ping(arguments)),
+        Command::Logs(arguments) => within_runtime(logs::list(arguments)),
         Command::Verify(arguments) => within_runtime(verify::run(arguments)),
         Command::Backup(arguments) => within_runtime(upkeep::backup(arguments)),
         Command::Restore(arguments) => within_runtime(upkeep::restore(arguments)),

@@ -9,9 +9,13 @@ use txlog::log::Retention;
 #[cfg(not(feature = "nats"))]
 use txlog::log::{LocalDisk, Log};
 #[cfg(feature = "nats")]
-use txlog::nats::{NatsConfig, NatsLogin, NatsStore};
+use txlog::nats::{NatsConfig, NatsLogin, NatsStore, NatsStreams};
+use txlog::server::LogSource;
 
 use super::ServeArguments;
+
+/// Why there is no store.
+type Failure = Box<dyn Error + Send + Sync>;
 
 /// Where the JetStream is, and who logs in there.
 #[derive(Debug, Args)]
@@ -29,6 +33,12 @@ pub(crate) struct NatsArguments {
     /// --keep-seconds say; otherwise the server does not start, and says which settings to change.
     #[arg(long, value_name = "NAME", default_value = "txlog", requires = "nats")]
     stream: String,
+    /// Serve logs with names from streams: that of the log NAME is called PREFIX and NAME.
+    ///
+    /// Such streams are made only if a client asks for one, and --create-logs is given. Names of
+    /// these logs have no dots.
+    #[arg(long, value_name = "PREFIX", requires = "nats")]
+    stream_prefix: Option<String>,
     /// The user to log in to NATS as.
     #[arg(
         long,
@@ -91,7 +101,7 @@ fn with_tokio(_: &mut Builder) {}
 pub(crate) async fn connect(
     arguments: &ServeArguments,
     retention: Retention,
-) -> Result<NatsStore, Box<dyn Error + Send + Sync>> {
+) -> Result<(NatsStore, Option<Box<dyn LogSource<NatsStore>>>), Failure> {
     let given = &arguments.nats;
     let user = given
         .nats_user
@@ -113,7 +123,16 @@ pub(crate) async fn connect(
         retention,
         ..NatsConfig::default()
     };
-    Ok(NatsStore::connect(config).await?)
+    let named: Option<Box<dyn LogSource<NatsStore>>> = match &given.stream_prefix {
+        None => None,
+        Some(prefix) => {
+            let logs = &arguments.logs;
+            let (prefix, settings) = (prefix.clone(), logs.log_settings.clone());
+            let streams = NatsStreams::open(prefix, config.clone(), logs.logs_max, settings);
+            Some(Box::new(streams.await?))
+        }
+    };
+    Ok((NatsStore::connect(config).await?, named))
 }
 
 /// Never succeeds, so the type of the store does not matter.
@@ -121,7 +140,7 @@ pub(crate) async fn connect(
 pub(crate) async fn connect(
     _: &ServeArguments,
     _: Retention,
-) -> Result<Log<LocalDisk>, Box<dyn Error + Send + Sync>> {
+) -> Result<(Log<LocalDisk>, Option<Box<dyn LogSource<Log<LocalDisk>>>>), Failure> {
     let text = "this txlog was built without its feature `nats`, so it cannot serve --nats: give \
                 --dir, or build it with `--features nats`";
     Err(text.into())

@@ -1,13 +1,14 @@
 //! `txlog serve`.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use evenkeel::signal::unix::{Signal, SignalKind, signal};
 use txlog::advice;
 use txlog::log::{LocalDisk, Log, LogConfig, Retention};
-use txlog::server::{BindError, Server, ServerConfig};
+use txlog::server::{BindError, LogSource, Server, ServerConfig};
 use txlog::store::Store;
 
 use super::{Outcome, ServeArguments};
@@ -24,31 +25,37 @@ pub(crate) async fn run(arguments: ServeArguments) -> Outcome {
         age_max: Duration::from_secs(arguments.keep_seconds),
     };
     if arguments.nats.is_asked_for() {
-        let store = super::nats::connect(&arguments, retention).await?;
-        return serve(store, &arguments, signals).await;
+        let (unnamed, named) = super::nats::connect(&arguments, retention).await?;
+        return serve(Some(unnamed), named, &arguments, signals).await;
     }
-    let directory = arguments
-        .dir
-        .clone()
-        .ok_or("either --dir or --nats is needed")?;
-    let held = LocalDisk::hold(&directory).await;
-    let shown = directory.display();
-    let cannot = |error| format!("cannot use {shown}: {}", advice::of_files(&error));
-    let disk = held.map_err(cannot)?;
     let config = LogConfig {
         segment_bytes: arguments.segment_bytes,
         record_bytes_max: arguments.record_bytes_max,
         retention,
         ..LogConfig::default()
     };
+    let named = arguments.logs.directories(config.clone()).await?;
+    let unnamed = match &arguments.dir {
+        Some(directory) => Some(open(directory, config).await?),
+        None => None,
+    };
+    serve(unnamed, named, &arguments, signals).await
+}
+
+/// Opens the log without a name.
+async fn open(directory: &Path, config: LogConfig) -> Result<Log<LocalDisk>, String> {
+    let held = LocalDisk::hold(directory).await;
+    let shown = directory.display();
+    let cannot = |error| format!("cannot use {shown}: {}", advice::of_files(&error));
+    let disk = held.map_err(cannot)?;
     let opened = Log::open(disk, config).await;
-    let (log, recovery) = opened.map_err(|error| super::of_directory(&directory, &error))?;
+    let (log, recovery) = opened.map_err(|error| super::of_directory(directory, &error))?;
     if let Some(torn) = &recovery.torn {
         eprintln!("txlog: {torn}; cut off, as the rest of a write that a crash interrupted");
     }
     let records = super::numbers(recovery.first, recovery.next);
     eprintln!("txlog: {shown} holds {records}");
-    serve(log, &arguments, signals).await
+    Ok(log)
 }
 
 /// The exit code when the log has failed for good. Other errors have 1, and wrong arguments 2.
@@ -68,15 +75,21 @@ impl Signals {
     }
 }
 
-async fn serve<S: Store>(store: S, arguments: &ServeArguments, mut signals: Signals) -> Outcome {
-    let config = ServerConfig {
+async fn serve<S: Store>(
+    unnamed: Option<S>,
+    named: Option<Box<dyn LogSource<S>>>,
+    arguments: &ServeArguments,
+    mut signals: Signals,
+) -> Outcome {
+    let config = arguments.logs.applied(ServerConfig {
         connections_max: arguments.connections_max,
         appends_max: arguments.appends_max,
         memory_bytes: arguments.memory_bytes,
         exit_on_failure: arguments.exit_on_failure,
         ..ServerConfig::default()
-    };
-    let server = Server::bind(arguments.listen.as_str(), store.clone(), config).await;
+    });
+    let address = arguments.listen.as_str();
+    let server = Server::bind_logs(address, unnamed.clone(), named, config).await;
     let cannot = |error| match error {
         BindError::Listen(error) => {
             let why = advice::of_listening(&error);
@@ -98,7 +111,7 @@ async fn serve<S: Store>(store: S, arguments: &ServeArguments, mut signals: Sign
             });
         })
         .await;
-    if arguments.exit_on_failure && store.has_failed_for_good() {
+    if arguments.exit_on_failure && unnamed.is_some_and(|store| store.has_failed_for_good()) {
         eprintln!("txlog: ended, as the log has failed for good");
         return Ok(ExitCode::from(FAILED_FOR_GOOD));
     }
