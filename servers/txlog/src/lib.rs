@@ -1,5 +1,6 @@
 //! A server for a log of records that are durable before they are acknowledged.
 //!
+//! - [`access`]: who may use a server, and for what.
 //! - [`log`]: the log itself, in a directory.
 //! - [`store`]: the interface of the server to a log, so that records may be kept elsewhere.
 //! - `nats`: another store, a NATS JetStream, with the feature of that name.
@@ -8,6 +9,7 @@
 //! - [`bench`](mod@bench): measures the log on this machine.
 //! - [`advice`]: what to do about errors of the system.
 
+pub mod access;
 pub mod advice;
 pub mod bench;
 pub mod log;

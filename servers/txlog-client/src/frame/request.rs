@@ -127,6 +127,20 @@ pub enum CursorChange {
 }
 
 impl Request {
+    /// What its answer repeats; a hello has none.
+    pub fn id(&self) -> Option<u64> {
+        match self {
+            Request::Hello { .. } => None,
+            Request::Append { id, .. }
+            | Request::Read { id, .. }
+            | Request::Ping { id }
+            | Request::Health { id, .. }
+            | Request::Batch { id, .. }
+            | Request::Seek { id, .. }
+            | Request::Cursor { id, .. } => Some(*id),
+        }
+    }
+
     /// Adds the frame to `buffer`.
     pub fn encode(&self, buffer: &mut BytesMut) {
         match self {

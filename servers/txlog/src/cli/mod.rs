@@ -1,5 +1,6 @@
 //! The commands and their arguments.
 
+mod access;
 mod bench;
 mod client;
 mod logs;
@@ -19,7 +20,9 @@ use evenkeel::runtime::Runtime;
 use evenkeel_measure::options::JsonOption;
 use txlog::advice;
 use txlog::log::LogError;
-use txlog_client::{Client, ClientError, Connect, Cursor};
+use txlog_client::Cursor;
+
+use self::access::{SecurityArguments, ServerArgument, TokenArguments};
 
 /// How a command ends.
 pub(crate) type Outcome = Result<ExitCode, Box<dyn Error + Send + Sync>>;
@@ -56,6 +59,7 @@ enum Command {
     Trim(upkeep::TrimArguments),
     Repair(upkeep::RepairArguments),
     Bench(BenchArguments),
+    Token(TokenArguments),
 }
 
 /// Serve a log until ctrl-c; a second ctrl-c ends at once.
@@ -70,12 +74,15 @@ enum Command {
 #[command(after_help = "\
 Examples:
   txlog serve --dir /var/lib/txlog
-  txlog serve --dir /var/lib/txlog --listen 0.0.0.0:7010 --keep-bytes 10000000000
+  txlog serve --dir /var/lib/txlog --keep-bytes 10000000000
   txlog serve --dir /var/lib/txlog/main --logs /var/lib/txlog/logs --create-logs
+  txlog serve --dir /var/lib/txlog --tokens /etc/txlog/tokens
   txlog serve --nats 127.0.0.1:4222 --stream orders
   txlog serve --nats nats.example.org:4222 --nats-ca ca.pem --nats-creds txlog.creds")]
 pub(crate) struct ServeArguments {
     /// Where to listen; port 0 takes a free one.
+    ///
+    /// An address that others than this machine can reach needs --tls-cert and --tokens.
     #[arg(long, default_value = "127.0.0.1:7010", value_name = "ADDRESS")]
     pub(crate) listen: String,
     /// The directory of the log, created if necessary; one server at a time can use it.
@@ -87,6 +94,8 @@ pub(crate) struct ServeArguments {
     pub(crate) logs: logs::LogsArguments,
     #[command(flatten)]
     pub(crate) nats: nats::NatsArguments,
+    #[command(flatten)]
+    pub(crate) security: SecurityArguments,
     /// The largest record, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
     pub(crate) record_bytes_max: usize,
@@ -260,35 +269,6 @@ pub(crate) struct BenchArguments {
     pub(crate) json: JsonOption,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct ServerArgument {
-    /// Where the server listens.
-    #[arg(long, default_value = "127.0.0.1:7010", value_name = "ADDRESS")]
-    pub(crate) server: String,
-    /// The log's name, of a server with several; without it, the one that has no name.
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "",
-        hide_default_value = true
-    )]
-    pub(crate) log: String,
-    /// Create the log if there is none of that name; the server has to allow it by --create-logs.
-    #[arg(long, requires = "log")]
-    pub(crate) create: bool,
-}
-
-impl ServerArgument {
-    /// How to connect to this server's log.
-    pub(crate) fn how(&self) -> Connect {
-        Connect::new().log(self.log.as_str()).create(self.create)
-    }
-
-    pub(crate) async fn connect(&self) -> Result<Client, ClientError> {
-        self.how().connect(self.server.as_str()).await
-    }
-}
-
 /// Records by their numbers, in words.
 fn numbers(first: u64, next: u64) -> String {
     match next - first {
@@ -319,6 +299,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         Command::Trim(arguments) => within_runtime(upkeep::trim(arguments)),
         Command::Repair(arguments) => within_runtime(upkeep::repair(arguments)),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Token(arguments) => access::token(arguments),
     }
 }
 

@@ -6,9 +6,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use evenkeel::signal::unix::{Signal, SignalKind, signal};
+use txlog::access::Security;
 use txlog::advice;
 use txlog::log::{LocalDisk, Log, LogConfig, Retention};
-use txlog::server::{BindError, LogSource, Server, ServerConfig};
+use txlog::server::{BindError, LogSource, Reload, Server, ServerConfig};
 use txlog::store::Store;
 
 use super::{Outcome, ServeArguments};
@@ -18,15 +19,17 @@ pub(crate) async fn run(arguments: ServeArguments) -> Outcome {
     let signals = Signals {
         interrupt: signal(SignalKind::interrupt())?,
         terminate: signal(SignalKind::terminate())?,
+        hang_up: signal(SignalKind::hangup())?,
     };
+    let security = arguments.security.read().await?;
     let retention = Retention {
         bytes_max: arguments.keep_bytes,
         records_max: arguments.keep_records,
         age_max: Duration::from_secs(arguments.keep_seconds),
     };
     if arguments.nats.is_asked_for() {
-        let (unnamed, named) = super::nats::connect(&arguments, retention).await?;
-        return serve(Some(unnamed), named, &arguments, signals).await;
+        let logs = super::nats::connect(&arguments, retention).await?;
+        return serve((Some(logs.0), logs.1), &arguments, security, signals).await;
     }
     let config = LogConfig {
         segment_bytes: arguments.segment_bytes,
@@ -39,7 +42,7 @@ pub(crate) async fn run(arguments: ServeArguments) -> Outcome {
         Some(directory) => Some(open(directory, config).await?),
         None => None,
     };
-    serve(unnamed, named, &arguments, signals).await
+    serve((unnamed, named), &arguments, security, signals).await
 }
 
 /// Opens the log without a name.
@@ -64,22 +67,37 @@ const FAILED_FOR_GOOD: u8 = 3;
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    /// To read files of tokens again.
+    hang_up: Signal,
 }
 
 impl Signals {
-    async fn recv(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
+    /// Until one comes that ends the server; the next one ends it at once.
+    async fn ended(mut self, reload: Reload) {
+        self.recv(&reload).await;
+        eprintln!("txlog: closing; a second signal ends at once");
+        evenkeel::spawn(async move {
+            self.recv(&reload).await;
+            std::process::exit(1);
+        });
+    }
+
+    async fn recv(&mut self, reload: &Reload) {
+        loop {
+            tokio::select! {
+                _ = self.interrupt.recv() => return,
+                _ = self.terminate.recv() => return,
+                _ = self.hang_up.recv() => reload.request(),
+            }
         }
     }
 }
 
 async fn serve<S: Store>(
-    unnamed: Option<S>,
-    named: Option<Box<dyn LogSource<S>>>,
+    (unnamed, named): (Option<S>, Option<Box<dyn LogSource<S>>>),
     arguments: &ServeArguments,
-    mut signals: Signals,
+    security: Security,
+    signals: Signals,
 ) -> Outcome {
     let config = arguments.logs.applied(ServerConfig {
         connections_max: arguments.connections_max,
@@ -88,8 +106,8 @@ async fn serve<S: Store>(
         exit_on_failure: arguments.exit_on_failure,
         ..ServerConfig::default()
     });
-    let address = arguments.listen.as_str();
-    let server = Server::bind_logs(address, unnamed.clone(), named, config).await;
+    let (address, logs) = (arguments.listen.as_str(), (unnamed.clone(), named));
+    let server = Server::bind_secured(address, logs, config, security).await;
     let cannot = |error| match error {
         BindError::Listen(error) => {
             let why = advice::of_listening(&error);
@@ -101,16 +119,8 @@ async fn serve<S: Store>(
     let mut output = std::io::stdout();
     writeln!(output, "listening on {}", server.local_addr()?)?;
     output.flush()?;
-    let ended = server
-        .run(async move {
-            signals.recv().await;
-            eprintln!("txlog: closing; a second signal ends at once");
-            evenkeel::spawn(async move {
-                signals.recv().await;
-                std::process::exit(1);
-            });
-        })
-        .await;
+    let reload = server.reload();
+    let ended = server.run(signals.ended(reload)).await;
     if arguments.exit_on_failure && unnamed.is_some_and(|store| store.has_failed_for_good()) {
         eprintln!("txlog: ended, as the log has failed for good");
         return Ok(ExitCode::from(FAILED_FOR_GOOD));

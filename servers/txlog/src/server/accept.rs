@@ -12,7 +12,8 @@ use evenkeel::time::sleep;
 use txlog_client::frame::{Code, Response};
 
 use super::complaints::Complaints;
-use super::{Context, connection};
+use super::{BindError, Context, connection};
+use crate::access::Security;
 use crate::advice;
 use crate::store::Store;
 
@@ -20,25 +21,35 @@ use crate::store::Store;
 const BACKLOG: u32 = 4_096;
 
 /// Listens on the first address of the name that can be listened on.
-pub(super) async fn bind(address: impl ToSocketAddrs) -> io::Result<TcpListener> {
+///
+/// # Errors
+///
+/// [`BindError`]: there is none, or it is one for which the server is not protected enough.
+pub(super) async fn bind(
+    address: impl ToSocketAddrs,
+    security: &Security,
+) -> Result<TcpListener, BindError> {
     let mut listener = Err(io::Error::new(
         io::ErrorKind::InvalidInput,
         "the name to listen on has no address",
     ));
-    for address in lookup_host(address).await? {
+    for address in lookup_host(address).await.map_err(BindError::Listen)? {
+        if let Some(lack) = security.lacks(address) {
+            return Err(BindError::Exposed { address, lack });
+        }
         listener = listen(address);
         if listener.is_ok() {
             break;
         }
     }
-    listener
+    listener.map_err(BindError::Listen)
 }
 
 /// Accepts connections. Does not return.
 pub(super) async fn accept<S: Store>(listener: TcpListener, context: &Arc<Context<S>>) {
     let mut complaints = Complaints::default();
     loop {
-        let (stream, _) = match listener.accept().await {
+        let (stream, from) = match listener.accept().await {
             Ok(accepted) => {
                 complaints.pass();
                 accepted
@@ -56,7 +67,7 @@ pub(super) async fn accept<S: Store>(listener: TcpListener, context: &Arc<Contex
                 // Urgent as long as it only pings; see `connection`.
                 drop(evenkeel::spawn_in(
                     Class::URGENT,
-                    connection::begin(context, stream, member),
+                    connection::begin(context, (stream, from), member),
                 ));
             }
             None => refuse(&stream, context.config.connections_max),

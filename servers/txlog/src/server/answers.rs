@@ -214,6 +214,7 @@ fn cut_off(cut: Cut) -> io::Error {
         match cut {
             Cut::Memory => "it took no answers while others waited for memory",
             Cut::Place => "others needed its place",
+            Cut::Token => "its token was removed or changed",
         },
     )
 }

@@ -7,6 +7,7 @@
 //! not wait behind others, and a client that works cannot be urgent.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,11 +25,13 @@ use txlog_client::frame::{
 use txlog_client::wire::{FrameReader, WireError};
 
 use super::answers::Answers;
+use super::login::{Login, login};
 use super::logs::Lease;
 use super::memory::Room;
 use super::peers::{Cut, Member, PROGRESS_BYTES, Peer};
 use super::requests::Requests;
 use super::{BATCH_BYTES_MAX, Context, health};
+use crate::access::Permission;
 use crate::store::{Identity, Store, StoreError};
 
 /// A frame up to this size comes into the buffer that each connection has; a larger one waits for
@@ -45,7 +48,7 @@ const DISCARD_MAX: Duration = Duration::from_secs(1);
 /// Why the server closes a connection.
 #[derive(Debug)]
 pub(super) struct Fault {
-    code: Code,
+    pub(super) code: Code,
     text: String,
 }
 
@@ -59,13 +62,26 @@ struct Ends {
     member: Member,
 }
 
+/// What came of a client's hello.
+#[derive(Clone, Copy)]
+struct Hello {
+    /// The protocol's version that is spoken.
+    version: u16,
+    /// What the client may do.
+    login: Login,
+}
+
 /// A request, and the memory that a large one holds.
 pub(super) struct Asked {
     pub(super) request: Request,
     pub(super) room: Option<Room>,
 }
 
-pub(super) async fn begin<S: Store>(context: Arc<Context<S>>, stream: TcpStream, member: Member) {
+pub(super) async fn begin<S: Store>(
+    context: Arc<Context<S>>,
+    (stream, from): (TcpStream, SocketAddr),
+    member: Member,
+) {
     // It would only be slower.
     let _ = stream.set_nodelay(true);
     let (read, write) = stream.into_split();
@@ -75,72 +91,92 @@ pub(super) async fn begin<S: Store>(context: Arc<Context<S>>, stream: TcpStream,
         member,
     };
     // Errors of a connection concern only its client, which knows them already.
-    let _ = greet(context, ends).await;
+    let _ = greet(context, ends, from).await;
 }
 
 /// Says hello and answers pings, until there is other work or the end.
-async fn greet<S: Store>(context: Arc<Context<S>>, mut ends: Ends) -> io::Result<()> {
+async fn greet<S: Store>(
+    context: Arc<Context<S>>,
+    mut ends: Ends,
+    from: SocketAddr,
+) -> io::Result<()> {
     let stall_max = context.config.stall_max;
     let mut closing = context.closing.subscribe();
     let peer = Arc::clone(&ends.member.peer);
-    let (version, log) = match meet(&context, &mut ends, &mut closing).await {
-        Ok((version, log)) => (version, Arc::new(log)),
+    let (hello, log) = match meet(&context, &mut ends, &mut closing, from).await {
+        Ok((hello, log)) => (hello, log.map(Arc::new)),
         Err(Some(fault)) => return fail(ends, fault, DISCARD_MAX).await,
         Err(None) => return Ok(()),
     };
-    peer.serves(&log.past);
-    let welcome = welcome(&context, &log.store, version);
+    if let Some(log) = &log {
+        peer.serves(&log.past);
+    }
+    let store = log.as_deref().map(|log| &log.store);
+    let welcome = welcome(&context, store, hello.version);
     send(&mut ends.write, &welcome, stall_max).await?;
-    ends.frames.set_frame_bytes_max(frame_bytes_max(&log.store));
+    let bytes_max = frame_bytes_max(store, hello.login);
+    ends.frames.set_frame_bytes_max(bytes_max);
+    idle(context, ends, hello, log).await
+}
+
+/// Answers pings, until there is other work or the end. What the client may not do is refused here
+/// as well, without a place among those who work, and without their class.
+async fn idle<S: Store>(
+    context: Arc<Context<S>>,
+    mut ends: Ends,
+    hello: Hello,
+    log: Option<Arc<Lease<S>>>,
+) -> io::Result<()> {
+    let stall_max = context.config.stall_max;
+    let mut closing = context.closing.subscribe();
+    let peer = Arc::clone(&ends.member.peer);
     loop {
-        let request = tokio::select! {
+        let asked = tokio::select! {
             biased;
             _ = closing.wait_for(|closing| *closing) => Err(Fault::closing()),
             cut = peer.cut() => Err(Fault::cut(cut)),
-            request = next_request(&mut ends.frames, &context, &peer) => request,
+            asked = next_request(&mut ends.frames, &context, &peer) => asked,
         };
-        match request {
-            Ok(Some(Asked {
-                request: Request::Ping { id },
-                ..
-            })) => {
-                send(&mut ends.write, &Response::Pong { id }, stall_max).await?;
-            }
-            Ok(Some(Asked {
-                request: Request::Health { id, within_ms },
-                ..
-            })) => {
+        let asked = match asked.map_err(|fault| hello.login.explained(fault)) {
+            Ok(Some(asked)) => asked,
+            Ok(None) => return Ok(()),
+            Err(fault) => return fail(ends, fault, DISCARD_MAX).await,
+        };
+        let refused = hello.login.refuses(&asked.request);
+        let answer = match (&asked.request, refused, &log) {
+            (_, Some((id, StoreError { code, text })), _) => Response::Refused { id, code, text },
+            (&Request::Ping { id }, ..) => Response::Pong { id },
+            (&Request::Health { id, within_ms }, _, Some(log)) => {
                 let within = Duration::from_millis(within_ms.into());
-                let health = tokio::select! {
-                    health = health::answer(&context, &log, id, within) => health,
+                tokio::select! {
+                    health = health::answer(&context, log, id, within) => health,
                     _ = closing.wait_for(|closing| *closing) => continue,
                     _ = peer.cut() => continue,
-                };
-                send(&mut ends.write, &health, stall_max).await?;
+                }
             }
-            Ok(Some(_)) if !ends.member.promote() => {
+            (_, _, Some(log)) if ends.member.promote() => {
+                let serving = serve(context, Arc::clone(log), ends, hello, asked);
+                drop(evenkeel::spawn_in(Class::NORMAL, serving));
+                return Ok(());
+            }
+            (Request::Hello { .. }, ..) => return fail(ends, Fault::hello(), DISCARD_MAX).await,
+            _ => {
                 let fault = Fault::no_place(context.config.connections_max);
                 return fail(ends, fault, DISCARD_MAX).await;
             }
-            Ok(Some(request)) => {
-                drop(evenkeel::spawn_in(
-                    Class::NORMAL,
-                    serve(context, log, ends, version, request),
-                ));
-                return Ok(());
-            }
-            Ok(None) => return Ok(()),
-            Err(fault) => return fail(ends, fault, DISCARD_MAX).await,
-        }
+        };
+        send(&mut ends.write, &answer, stall_max).await?;
     }
 }
 
-/// Takes a client's hello, and opens its log. Without a fault if there is nobody to be told.
+/// Takes a client's hello, and opens its log if it may use it. Without a fault if there is nobody
+/// to be told.
 async fn meet<S: Store>(
     context: &Context<S>,
     ends: &mut Ends,
     closing: &mut watch::Receiver<bool>,
-) -> Result<(u16, Lease<S>), Option<Fault>> {
+    from: SocketAddr,
+) -> Result<(Hello, Option<Lease<S>>), Option<Fault>> {
     let peer = &ends.member.peer;
     let (version, access) = tokio::select! {
         biased;
@@ -153,20 +189,49 @@ async fn meet<S: Store>(
             Err(_) => return Err(Some(Fault::new(Code::TooSlow, "no hello in time"))),
         },
     };
+    let login = login(context, peer, &access, from)?;
+    let hello = Hello { version, login };
+    if login.rights.is_empty() {
+        // A stranger, who leaves when places are short, and learns of no log whether it is there.
+        return Ok((hello, None));
+    }
     peer.greeted(Instant::now());
     let log = tokio::select! {
         biased;
         _ = closing.wait_for(|closing| *closing) => return Err(Some(Fault::closing())),
         cut = peer.cut() => return Err(Some(Fault::cut(cut))),
-        opened = context.logs.open(&access.log, access.create) => opened.map_err(Fault::from)?,
+        opened = open(context, login, &access) => opened.map_err(Fault::from)?,
     };
-    Ok((version, log))
+    Ok((hello, Some(log)))
+}
+
+/// Opens the log, and creates it if that is asked for and allowed.
+async fn open<S: Store>(
+    context: &Context<S>,
+    login: Login,
+    access: &Access,
+) -> Result<Lease<S>, StoreError> {
+    let create = access.create && login.rights.allow(Permission::Admin);
+    let opened = context.logs.open(&access.log, create).await;
+    match opened {
+        Err(error) if error.code == Code::NoSuchLog && access.create && !create => {
+            let text = format!("{error}; {}", login.lacks(Permission::Admin));
+            Err(StoreError::new(Code::NotAllowed, text))
+        }
+        opened => opened,
+    }
 }
 
 /// Other requests than appends must fit as well, however small records have to be, and batches are
-/// the largest.
-fn frame_bytes_max(store: &impl Store) -> usize {
-    (store.record_bytes_max() + APPEND_OVERHEAD).max(BATCH_BYTES_MAX + BATCH_OVERHEAD)
+/// the largest. Who may not append has no use for more than the small ones, and could hold memory
+/// by it.
+fn frame_bytes_max(store: Option<&impl Store>, login: Login) -> usize {
+    match store {
+        Some(store) if login.rights.allow(Permission::Append) => {
+            (store.record_bytes_max() + APPEND_OVERHEAD).max(BATCH_BYTES_MAX + BATCH_OVERHEAD)
+        }
+        _ => HELLO_BYTES_MAX,
+    }
 }
 
 fn check_hello(frame: Option<Bytes>) -> Result<(u16, Access), Fault> {
@@ -189,18 +254,19 @@ fn check_hello(frame: Option<Bytes>) -> Result<(u16, Access), Fault> {
     }
 }
 
-fn welcome<S: Store>(context: &Context<S>, store: &S, version: u16) -> Response {
-    let (first, next) = store.bounds();
+/// What the server says of itself, and of the log if the client may use it.
+fn welcome<S: Store>(context: &Context<S>, store: Option<&S>, version: u16) -> Response {
+    let (first, next) = store.map_or((0, 0), Store::bounds);
+    let nothing = Identity { log: 0, epoch: 0 };
+    let Identity { log, epoch } = store.map_or(nothing, Store::identity);
+    let record_bytes_max = store.map_or(BATCH_BYTES_MAX, Store::record_bytes_max);
     Response::Welcome {
         version,
-        record_bytes_max: u32::try_from(store.record_bytes_max()).unwrap_or(u32::MAX),
+        record_bytes_max: u32::try_from(record_bytes_max).unwrap_or(u32::MAX),
         appends_max: u32::try_from(context.config.appends_max).unwrap_or(u32::MAX),
         first,
         next,
-        of: (version > VERSION_MIN).then(|| {
-            let Identity { log, epoch } = store.identity();
-            txlog_client::Identity { log, epoch }
-        }),
+        of: (version > VERSION_MIN).then_some(txlog_client::Identity { log, epoch }),
         batch_bytes_max: (version > 2).then_some(BATCH_BYTES_MAX as u32),
     }
 }
@@ -210,7 +276,7 @@ async fn serve<S: Store>(
     context: Arc<Context<S>>,
     log: Arc<Lease<S>>,
     ends: Ends,
-    version: u16,
+    Hello { version, login }: Hello,
     first: Asked,
 ) {
     let Ends {
@@ -240,6 +306,7 @@ async fn serve<S: Store>(
         log,
         peer: Arc::clone(&member.peer),
         version,
+        login,
         appends: Arc::new(Semaphore::new(appends_max)),
         reads: Arc::new(Semaphore::new(config.reads_max)),
         share: context.memory.share(),
@@ -373,7 +440,16 @@ impl Fault {
                 Code::TooManyConnections,
                 "another connection needed this one's place; connect again",
             ),
+            Cut::Token => Self::new(
+                Code::NotAllowed,
+                "the token of this connection was removed or changed; connect again, by one that \
+                 the server knows",
+            ),
         }
+    }
+
+    pub(super) fn hello() -> Self {
+        Self::new(Code::BadFrame, "a second hello")
     }
 
     pub(super) fn no_place(connections_max: usize) -> Self {

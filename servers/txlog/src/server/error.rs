@@ -1,6 +1,9 @@
 //! Why a server cannot begin.
 
 use std::io;
+use std::net::SocketAddr;
+
+use crate::access::Lack;
 
 /// Why a server cannot begin.
 #[derive(Debug, thiserror::Error)]
@@ -9,6 +12,14 @@ pub enum BindError {
     /// The address cannot be listened on.
     #[error(transparent)]
     Listen(io::Error),
+    /// Others than this machine's users can reach the address, and the server is not protected.
+    #[error("others can reach {address}, and {}", lack.advice())]
+    Exposed {
+        /// The address.
+        address: SocketAddr,
+        /// What is lacking.
+        lack: Lack,
+    },
     /// The memory is too little.
     #[error(
         "{bytes} bytes of memory are too little for {connections} connections, {logs} logs with \

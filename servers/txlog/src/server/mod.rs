@@ -1,7 +1,8 @@
 //! The server: connections in front of a store.
 // The files: `logs` owns the logs and knows who has them open, `source` is the seam to where those
-// with names are; `accept` takes connections, `peers` knows them all and who has a place, `memory` who
-// may take how much; `connection` is one connection's life, `requests` begins what it asks for,
+// with names are; `accept` takes connections, `peers` knows them all and who has a place, `memory`
+// who may take how much, `login` what a connection may do; `stranger` serves those who may nothing,
+// `connection` is another connection's life, `requests` begins what it asks for,
 // `reads` reads for it, `answers` sends answers in their order; `health` says whether an append
 // would be acknowledged.
 
@@ -9,8 +10,10 @@ mod accept;
 mod answers;
 mod complaints;
 mod connection;
+mod counters;
 mod error;
 mod health;
+mod login;
 mod logs;
 mod memory;
 mod peers;
@@ -30,11 +33,14 @@ use evenkeel::time::timeout;
 use tokio::sync::watch;
 use txlog_client::frame::Code;
 
+use self::complaints::Rated;
+use self::counters::Counters;
 pub use self::error::BindError;
 use self::logs::Logs;
 use self::memory::Memory;
 use self::peers::Peers;
 pub use self::source::{Boxed, LogSource, Page};
+use crate::access::Security;
 use crate::store::{Store, StoreError};
 
 /// How many bytes of records and their lengths a batch may have.
@@ -113,6 +119,19 @@ pub struct Server<S: Store> {
     logs: Logs<S>,
     config: ServerConfig,
     memory: Memory,
+    security: Security,
+    reload: Reload,
+}
+
+/// Makes a running server read its files of tokens again.
+#[derive(Clone, Debug)]
+pub struct Reload(Arc<watch::Sender<u64>>);
+
+impl Reload {
+    /// Does so soon. What is wrong is said on standard error, and then nothing changes.
+    pub fn request(&self) {
+        self.0.send_modify(|count| *count += 1);
+    }
 }
 
 /// The state that all connections share.
@@ -121,16 +140,21 @@ struct Context<S: Store> {
     config: ServerConfig,
     memory: Memory,
     peers: Arc<Peers>,
+    security: Security,
+    counters: Arc<Counters>,
+    /// What is said of failed logins.
+    logins: Rated,
     /// Becomes true when the server closes.
     closing: watch::Sender<bool>,
 }
 
 impl<S: Store> Server<S> {
-    /// Listens for a server of one log, without accepting connections yet.
+    /// Listens for a server of one log, without accepting connections yet. Everybody may do
+    /// everything, so only a loopback address can be listened on.
     ///
     /// # Errors
     ///
-    /// [`BindError`]: the address cannot be listened on, or the memory is too little.
+    /// As [`bind_secured`](Server::bind_secured).
     pub async fn bind(
         address: impl ToSocketAddrs,
         store: S,
@@ -140,16 +164,33 @@ impl<S: Store> Server<S> {
     }
 
     /// Listens for a server of several logs: one that has no name, if there is one, and those with
-    /// names from a source.
+    /// names from a source. As [`bind`](Self::bind) in all else.
     ///
     /// # Errors
     ///
-    /// As [`bind`](Self::bind).
+    /// As [`bind_secured`](Self::bind_secured).
     pub async fn bind_logs(
         address: impl ToSocketAddrs,
         unnamed: Option<S>,
         named: Option<Box<dyn LogSource<S>>>,
         config: ServerConfig,
+    ) -> Result<Self, BindError> {
+        let security = Security::default();
+        Self::bind_secured(address, (unnamed, named), config, security).await
+    }
+
+    /// Listens for a server of these logs, as [`bind_logs`](Self::bind_logs) has them, that is
+    /// protected like this.
+    ///
+    /// # Errors
+    ///
+    /// [`BindError`]: the address cannot be listened on, or not without more protection, or the
+    /// memory is too little.
+    pub async fn bind_secured(
+        address: impl ToSocketAddrs,
+        (unnamed, named): (Option<S>, Option<Box<dyn LogSource<S>>>),
+        config: ServerConfig,
+        security: Security,
     ) -> Result<Self, BindError> {
         let config = ServerConfig {
             connections_max: config.connections_max.clamp(1, 1 << 20),
@@ -160,13 +201,20 @@ impl<S: Store> Server<S> {
         let of_named = named.as_ref().map_or(0, |named| named.record_bytes_max());
         let open_max = named.as_ref().map_or(0, |_| config.open_logs_max.max(1));
         let memory = Memory::new(&config, bytes_max.max(of_named), open_max)?;
-        let listener = accept::bind(address).await.map_err(BindError::Listen)?;
+        let listener = accept::bind(address, &security).await?;
         Ok(Self {
             listener,
             logs: Logs::new(unnamed, named, config),
             config,
             memory,
+            security,
+            reload: Reload(Arc::new(watch::Sender::new(0))),
         })
+    }
+
+    /// By which it reads its files again.
+    pub fn reload(&self) -> Reload {
+        self.reload.clone()
     }
 
     /// The address on which it listens.
@@ -191,18 +239,24 @@ impl<S: Store> Server<S> {
             logs,
             config,
             memory,
+            security,
+            reload,
         } = self;
         let context = Arc::new(Context {
             logs,
             config,
             memory,
             peers: Arc::new(Peers::new(config.connections_max, config.reserve_max)),
+            security,
+            counters: Arc::default(),
+            logins: Rated::default(),
             closing: watch::Sender::new(false),
         });
         tokio::select! {
             () = accept::accept(listener, &context) => {}
             () = context.logs.maintain(&config) => {}
             () = context.memory.guard(&context.peers) => {}
+            () = login::reload(&context, &reload) => {}
             () = ends => {}
         }
         // The listener is closed by now, so the system refuses new connections.

@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use crate::access::Token;
+
 /// How long a connection may be silent before its hello when places are short. A client says it at
 /// once, so this is a slow network's round trip.
 const SILENCE: Duration = Duration::from_secs(1);
@@ -31,6 +33,8 @@ pub(super) enum Cut {
     Place,
     /// Others need the memory that it holds, and it makes no progress.
     Memory,
+    /// Its token was removed or changed.
+    Token,
 }
 
 /// A part of the server's memory.
@@ -117,6 +121,8 @@ struct Now {
     /// When the append came that is answered next.
     front: Option<Instant>,
     last: Option<Last>,
+    /// By which it logged in.
+    token: Option<Arc<Token>>,
 }
 
 /// A connection's membership, which ends when this is dropped.
@@ -169,6 +175,7 @@ impl Peers {
                 submitting: None,
                 front: None,
                 last: None,
+                token: None,
             }),
         });
         state.by_id.insert(id, Arc::clone(&peer));
@@ -208,6 +215,14 @@ impl Peers {
             cut += usize::from(peer.cut_off(Cut::Memory));
         }
         cut
+    }
+
+    /// Cuts off those whose token is meant. Returns how many were cut off.
+    pub(super) fn expel(&self, meant: impl Fn(&Token) -> bool) -> usize {
+        let peers: Vec<Arc<Peer>> = self.lock().by_id.values().map(Arc::clone).collect();
+        let has_meant = |peer: &&Arc<Peer>| peer.lock().token.as_deref().is_some_and(&meant);
+        let expelled = peers.iter().filter(has_meant);
+        expelled.filter(|peer| peer.cut_off(Cut::Token)).count()
     }
 
     /// What is known of the appends of all connections of this log.
@@ -334,6 +349,11 @@ impl Peer {
     /// It is for the log of which this is the past.
     pub(super) fn serves(&self, past: &Arc<Past>) {
         self.lock().past = Some(Arc::clone(past));
+    }
+
+    /// It has logged in by this token.
+    pub(super) fn logged_in(&self, token: Arc<Token>) {
+        self.lock().token = Some(token);
     }
 
     /// It has asked for something.

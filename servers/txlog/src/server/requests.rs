@@ -11,6 +11,7 @@ use txlog_client::wire::FrameReader;
 
 use super::answers::{Answer, Append, Ordered, last};
 use super::connection::{Asked, End, Fault, next_request};
+use super::login::Login;
 use super::logs::Lease;
 use super::memory::Room;
 use super::peers::Peer;
@@ -27,6 +28,8 @@ pub(super) struct Requests<S: Store> {
     pub(super) peer: Arc<Peer>,
     /// The protocol's version that is spoken.
     pub(super) version: u16,
+    /// What the client may do.
+    pub(super) login: Login,
     /// Places for appends. The append to be answered next is not in the queue of answers.
     pub(super) appends: Arc<Semaphore>,
     /// Places for reads.
@@ -54,7 +57,9 @@ impl<S: Store> Requests<S> {
                 // The sender of answers has ended: the client is gone.
                 () = self.ordered.closed() => return Ok(()),
                 cut = self.peer.cut() => return Err(Fault::cut(cut)),
-                next = next_request(frames, &self.context, &self.peer) => next?,
+                next = next_request(frames, &self.context, &self.peer) => {
+                    next.map_err(|fault| self.login.explained(fault))?
+                }
             };
             match next {
                 Some(next) => request = next,
@@ -65,6 +70,9 @@ impl<S: Store> Requests<S> {
 
     /// Begins a request, as soon as there is room for it. False if the sender of answers has ended.
     async fn begin(&self, Asked { request, room }: Asked) -> Result<bool, Fault> {
+        if let Some((id, error)) = self.login.refuses(&request) {
+            return Ok(self.answer(self.refused(id, error)).await);
+        }
         match request {
             Request::Append { id, payload } => Ok(self.append(id, payload, room).await.is_some()),
             Request::Read {
@@ -109,7 +117,7 @@ impl<S: Store> Requests<S> {
                 self.begin_list(id, after).await;
                 Ok(true)
             }
-            Request::Hello { .. } => Err(Fault::new(Code::BadFrame, "a second hello")),
+            Request::Hello { .. } => Err(Fault::hello()),
         }
     }
 

@@ -1,0 +1,182 @@
+//! Tokens and TLS on the command line: what `serve` asks of its clients, by what the client commands
+//! connect, and `txlog token`.
+
+use std::error::Error;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use evenkeel::spawn_blocking;
+use txlog::access::{Rights, Security, Token, Tokens, new_secret, read_private};
+use txlog_client::{Client, Connect};
+use txlog_client::frame::TOKEN_BYTES_MAX;
+
+use super::Outcome;
+
+/// The variable with a client's token.
+const TOKEN_VARIABLE: &str = "TXLOG_TOKEN";
+
+#[derive(Debug, Args)]
+pub(crate) struct SecurityArguments {
+    /// Ask clients for a token of this file, which allows what its line says.
+    ///
+    /// `txlog token new` makes one. Pings need none. The file is read again at SIGHUP; if it is
+    /// wrong then, the earlier tokens hold on. Connections whose token is gone or was changed are
+    /// closed.
+    #[arg(long, value_name = "FILE")]
+    tokens: Option<PathBuf>,
+    /// Listen on addresses that others can reach although everybody may do everything.
+    #[arg(long)]
+    insecure_no_tokens: bool,
+    /// Listen on addresses that others can reach although records and tokens can be overheard.
+    #[arg(long)]
+    insecure_no_tls: bool,
+}
+
+impl SecurityArguments {
+    /// Reads the files.
+    pub(crate) async fn read(&self) -> Result<Security, Box<dyn Error + Send + Sync>> {
+        let tokens = match self.tokens.clone() {
+            Some(path) => {
+                let tokens = spawn_blocking(move || Tokens::read(&path)).await??;
+                Some(Arc::new(tokens))
+            }
+            None => None,
+        };
+        Ok(Security {
+            tokens,
+            insecure_no_tokens: self.insecure_no_tokens,
+            insecure_no_tls: self.insecure_no_tls,
+        })
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServerArgument {
+    /// Where the server listens.
+    #[arg(long, default_value = "127.0.0.1:7010", value_name = "ADDRESS")]
+    pub(crate) server: String,
+    /// The log's name, of a server with several; without it, the one that has no name.
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub(crate) log: String,
+    /// Create the log if there is none of that name; the server has to allow it by --create-logs.
+    #[arg(long, requires = "log")]
+    pub(crate) create: bool,
+    /// The file with the token to log in with; or put the token into the variable TXLOG_TOKEN.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+}
+
+impl ServerArgument {
+    /// Connects to this server's log.
+    pub(crate) async fn connect(&self) -> Result<Client, Box<dyn Error + Send + Sync>> {
+        let how = self.how().await?;
+        Ok(how.connect(self.server.as_str()).await?)
+    }
+
+    /// How to connect there; files are read now.
+    pub(crate) async fn how(&self) -> Result<Connect, Box<dyn Error + Send + Sync>> {
+        let mut connect = Connect::new()
+            .log(self.log.as_str())
+            .create(self.create);
+        if let Some(token) = self.token().await? {
+            connect = connect.token(token);
+        }
+        Ok(connect)
+    }
+
+    async fn token(&self) -> Result<Option<String>, Box<dyn Error + Send + Sync>> {
+        let Some(path) = self.token_file.clone() else {
+            let token = std::env::var_os(TOKEN_VARIABLE).filter(|token| !token.is_empty());
+            let text = token.map(|token| token.into_string()).transpose();
+            return text.map_err(|_| format!("{TOKEN_VARIABLE} is no text").into());
+        };
+        let shown = path.display().to_string();
+        // A line's end behind it.
+        let bytes_max = TOKEN_BYTES_MAX as u64 + 2;
+        let read = spawn_blocking(move || read_private(&path, bytes_max)).await?;
+        let text = read.map_err(|error| format!("the token in {shown}: {error}"))?;
+        match text.trim_end_matches(['\r', '\n']) {
+            "" => Err(format!("the token in {shown}: the file is empty").into()),
+            token => Ok(Some(token.to_owned())),
+        }
+    }
+}
+
+/// Make tokens for the file of `serve --tokens`.
+#[derive(Debug, Args)]
+pub(crate) struct TokenArguments {
+    #[command(subcommand)]
+    command: TokenCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum TokenCommand {
+    New(NewArguments),
+}
+
+/// Make a token: print its secret, and add a line without the secret to a file of tokens.
+///
+/// The secret goes to the client, by --token-file or the variable TXLOG_TOKEN, and cannot be found
+/// out again: the file has only its SHA-256. Without --add-to, the line is printed on standard
+/// error. A server that runs reads the file at SIGHUP.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  txlog token new operator --allow append,read,admin --add-to /etc/txlog/tokens
+  txlog token new collector --allow append --log orders --add-to tokens > collector.secret")]
+struct NewArguments {
+    /// The token's name, for people.
+    name: String,
+    /// What it allows: append, read and admin, with commas between.
+    ///
+    /// `read` also allows to keep positions in a log by name, `admin` to create and list logs.
+    #[arg(long, value_name = "PERMISSIONS")]
+    allow: Rights,
+    /// For this log only; may be given several times. A dot is the log without a name.
+    #[arg(long, value_name = "NAME")]
+    log: Vec<String>,
+    /// Add the line to this file, which is made if there is none, for its owner alone.
+    #[arg(long, value_name = "FILE")]
+    add_to: Option<PathBuf>,
+}
+
+pub(crate) fn token(arguments: TokenArguments) -> Outcome {
+    let TokenCommand::New(NewArguments {
+        name,
+        allow,
+        log,
+        add_to,
+    }) = arguments.command;
+    let secret = new_secret()?;
+    let token = Token::new(&name, allow, secret.as_bytes(), &log)?;
+    match add_to {
+        Some(path) => {
+            let added = add(&path, &token);
+            added.map_err(|error| format!("cannot add to {}: {error}", path.display()))?;
+        }
+        None => eprintln!("add this line to the file of `serve --tokens`:\n{token}"),
+    }
+    println!("{secret}");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn add(path: &Path, token: &Token) -> Result<(), Box<dyn Error + Send + Sync>> {
+    let mut options = OpenOptions::new();
+    let mut file = options.create(true).append(true).mode(0o600).open(path)?;
+    // In one write, so that no server reads half of a line.
+    file.write_all(format!("{token}\n").as_bytes())?;
+    file.sync_all()?;
+    // A mistake that the server would find is found now.
+    Tokens::read(path)?;
+    Ok(())
+}
