@@ -6,6 +6,7 @@ pub(crate) mod memory;
 #[cfg(feature = "nats")]
 pub(crate) mod nats;
 pub(crate) mod program;
+pub(crate) mod secured;
 pub(crate) mod served;
 
 use std::future::Future;
