@@ -21,7 +21,7 @@ fn batch(id: u64) -> Request {
         id,
         expected: None,
         producer: None,
-        records: vec![Bytes::from_static(b"of a batch")],
+        records: ["of a batch"].iter().collect(),
     }
 }
 

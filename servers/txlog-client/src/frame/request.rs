@@ -137,7 +137,9 @@ impl Request {
             | Request::Health { id, .. }
             | Request::Batch { id, .. }
             | Request::Seek { id, .. }
-            | Request::Cursor { id, .. } => Some(*id),
+            | Request::Cursor { id, .. }
+            | Request::Logs { id, .. }
+            | Request::Cursors { id, .. } => Some(*id),
         }
     }
 

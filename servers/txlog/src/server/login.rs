@@ -91,9 +91,11 @@ impl Login {
     fn lack(self, request: &Request) -> Option<StoreError> {
         let needed = match request {
             Request::Append { .. } | Request::Batch { .. } => Permission::Append,
-            Request::Read { .. } | Request::Seek { .. } | Request::Cursor { .. } => {
-                Permission::Read
-            }
+            Request::Read { .. }
+            | Request::Seek { .. }
+            | Request::Cursor { .. }
+            | Request::Cursors { .. } => Permission::Read,
+            Request::Logs { .. } => Permission::Admin,
             // Whether the log is well is told to whoever may use it.
             Request::Health { .. } if self.rights.is_empty() => Permission::Read,
             Request::Health { .. } | Request::Ping { .. } | Request::Hello { .. } => return None,
