@@ -12,8 +12,8 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use evenkeel::spawn_blocking;
 use txlog::access::{Rights, Security, Token, Tokens, new_secret, read_private};
-use txlog_client::{Client, Connect};
 use txlog_client::frame::TOKEN_BYTES_MAX;
+use txlog_client::{Client, Connect};
 
 use super::Outcome;
 
@@ -85,9 +85,7 @@ impl ServerArgument {
 
     /// How to connect there; files are read now.
     pub(crate) async fn how(&self) -> Result<Connect, Box<dyn Error + Send + Sync>> {
-        let mut connect = Connect::new()
-            .log(self.log.as_str())
-            .create(self.create);
+        let mut connect = Connect::new().log(self.log.as_str()).create(self.create);
         if let Some(token) = self.token().await? {
             connect = connect.token(token);
         }
