@@ -219,7 +219,7 @@ impl Client {
             let (version, what) = (self.inner.info.version, "batches");
             return Err(ClientError::OldServer { version, what });
         };
-        let bytes = batch.bytes();
+        let bytes = batch.records.bytes();
         if bytes > bytes_max {
             let what = "batch";
             return Err(ClientError::TooLong {
@@ -240,7 +240,7 @@ impl Client {
             id,
             expected,
             producer,
-            records: records.iter().collect(),
+            records,
         };
         let answer = asked.send(place, request).await?;
         Ok(SubmittedBatch { asked, answer })
@@ -350,7 +350,6 @@ impl Client {
 
     /// Ends the connection without waiting for the server: whoever waits for an answer gets this
     /// error.
-    #[expect(dead_code, reason = "the session that needs it comes next")]
     pub(crate) fn abandon(&self, why: ClientError) {
         self.inner.answers.fail(why);
         self.inner.answers.abandoned.notify_waiters();

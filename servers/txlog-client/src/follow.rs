@@ -10,7 +10,7 @@ use crate::frame::Record;
 
 /// How long the server holds a read that finds nothing. It bounds what the server keeps for a
 /// client that has disappeared.
-const WAIT: Duration = Duration::from_secs(20);
+pub(crate) const WAIT: Duration = Duration::from_secs(20);
 
 /// Where to read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,6 +14,7 @@
 //! ```
 //!
 //! - [`Client`]: one connection, shared by any number of tasks, whose appends are pending together.
+//! - [`Session`]: appends and reads that outlive connections, each append with a known outcome.
 //! - [`Connect`]: which log to connect to, and by what right.
 //! - [`Follower`]: records in order, and then new ones.
 //! - [`Cursor`]: where a follower is, as text, from which another one resumes.
@@ -26,6 +27,7 @@ mod cursor;
 mod error;
 mod follow;
 pub mod frame;
+mod session;
 pub mod wire;
 
 pub use client::{Batch, Client, Health, ServerInfo, Stored, Submitted, SubmittedBatch};
@@ -34,3 +36,4 @@ pub use cursor::{Cursor, CursorError, Identity};
 pub use error::ClientError;
 pub use follow::{Follower, ReadFrom};
 pub use frame::{LogBounds, LogInfo, Record};
+pub use session::{AppendError, Appending, Session, SessionFollower, SessionOptions};

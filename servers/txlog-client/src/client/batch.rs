@@ -5,19 +5,18 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use super::{Answer, Asked, unexpected};
 use crate::error::ClientError;
-use crate::frame::{BATCHED_OVERHEAD, Produced, Response};
+use crate::frame::{Batched, Produced, Response};
 
 /// Records that are stored with numbers in a row, all or none; for
 /// [`Client::submit_batch`](crate::Client::submit_batch).
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     /// The records, in their order.
-    pub records: Vec<Bytes>,
+    pub records: Batched,
     /// The number that the first one is to get; if the log's next number is another one, none is
     /// stored.
     pub expected: Option<u64>,
@@ -27,17 +26,11 @@ pub struct Batch {
 
 impl Batch {
     /// These records, with whatever numbers come next.
-    pub fn new(records: Vec<Bytes>) -> Self {
+    pub fn new<R: AsRef<[u8]>>(records: impl IntoIterator<Item = R>) -> Self {
         Self {
-            records,
+            records: records.into_iter().collect(),
             ..Self::default()
         }
-    }
-
-    /// The bytes that count for the server's limit: the records, and their lengths.
-    pub(crate) fn bytes(&self) -> usize {
-        let bytes = |record: &Bytes| BATCHED_OVERHEAD + record.len();
-        self.records.iter().map(bytes).sum()
     }
 }
 

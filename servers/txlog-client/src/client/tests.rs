@@ -10,7 +10,7 @@ use evenkeel::time::timeout;
 use tokio::io::AsyncWriteExt;
 
 use super::*;
-use crate::frame::{Produced, VERSION, VERSION_MIN};
+use crate::frame::{Batched, Produced, VERSION, VERSION_MIN};
 
 /// Longer than any test takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -224,7 +224,7 @@ fn a_batch_is_one_frame_and_one_answer() {
         producer: 7,
         number: 3,
     });
-    let records = vec![Bytes::from_static(b"a"), Bytes::from_static(b"bc")];
+    let records: Batched = ["a", "bc"].iter().collect();
     let batch = Batch {
         records: records.clone(),
         expected: Some(12),
@@ -241,7 +241,7 @@ fn a_batch_is_one_frame_and_one_answer() {
         else {
             panic!("no batch")
         };
-        assert_eq!((sent, same), (producer, records.iter().collect()));
+        assert_eq!((sent, same), (producer, records));
         let (first, count, repeated) = (12, 2, true);
         let stored = Response::Stored {
             id,
@@ -253,10 +253,10 @@ fn a_batch_is_one_frame_and_one_answer() {
         let stored = submitted.await.unwrap();
         assert_eq!((stored.first, stored.count, stored.repeated), (12, 2, true));
         // One that is too long for the server is not sent.
-        let long = Batch::new(vec![Bytes::from(vec![0; 1_000 - 3])]);
+        let long = Batch::new([vec![0; 1_000 - 3]]);
         let error = client.submit_batch(long).await.unwrap_err();
         assert!(matches!(error, ClientError::TooLong { .. }), "{error}");
-        let long = Batch::new(vec![Bytes::from(vec![0; 1_000 - 4])]);
+        let long = Batch::new([vec![0; 1_000 - 4]]);
         drop(client.submit_batch(long).await.unwrap());
         assert!(matches!(
             served.request().await,

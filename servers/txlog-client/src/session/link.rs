@@ -1,0 +1,145 @@
+//! The connection of a session, which is made again when it has ended.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use evenkeel::time::sleep;
+use tokio::sync::{Mutex, watch};
+
+use super::backoff::Backoff;
+use crate::client::Client;
+use crate::connect::Connect;
+use crate::error::ClientError;
+
+/// Servers, and the connection to one of them.
+pub(super) struct Link {
+    connect: Connect,
+    servers: Vec<String>,
+    /// Held while connecting, so that one task does it for all.
+    state: Mutex<State>,
+    /// Whether an answer has come since the last attempt to connect. Set by who got one, cleared by
+    /// who connects.
+    works: AtomicBool,
+    /// Why there is no connection.
+    trouble: watch::Sender<Option<ClientError>>,
+}
+
+#[derive(Default)]
+struct State {
+    client: Option<Client>,
+    /// Which server is to be tried next.
+    at: usize,
+    backoff: Backoff,
+    not_before: Option<Instant>,
+}
+
+impl Link {
+    pub(super) fn new(connect: Connect, servers: Vec<String>) -> Result<Self, ClientError> {
+        if servers.is_empty() {
+            let what = "a session needs a server's address, as 127.0.0.1:7010".into();
+            return Err(ClientError::Unusable { what });
+        }
+        Ok(Self {
+            connect,
+            servers,
+            state: Mutex::default(),
+            works: AtomicBool::new(false),
+            trouble: watch::Sender::new(None),
+        })
+    }
+
+    /// Another link with the same servers, without a connection yet.
+    pub(super) fn another(&self) -> Self {
+        Self {
+            connect: self.connect.clone(),
+            servers: self.servers.clone(),
+            state: Mutex::default(),
+            works: AtomicBool::new(false),
+            trouble: watch::Sender::new(None),
+        }
+    }
+
+    pub(super) fn trouble(&self) -> watch::Receiver<Option<ClientError>> {
+        self.trouble.subscribe()
+    }
+
+    /// The connection; if it has ended, after a pause, the result of one attempt at each server.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: the attempt is given up.
+    pub(super) async fn client(&self) -> Result<Client, ClientError> {
+        let mut state = self.state.lock().await;
+        if let Some(client) = &state.client
+            && client.end().is_none()
+        {
+            return Ok(client.clone());
+        }
+        state.client = None;
+        // Relaxed: it orders nothing, and a late reset only makes one pause longer.
+        if self.works.swap(false, Ordering::Relaxed) {
+            state.backoff.reset();
+            state.not_before = None;
+        }
+        if let Some(at) = state.not_before {
+            sleep(at.saturating_duration_since(Instant::now())).await;
+        }
+        // Also a server that takes a connection and then closes it is not asked without a pause.
+        let pause = state.backoff.next();
+        state.not_before = Some(Instant::now() + pause);
+        let mut last = ClientError::Closed;
+        for _ in 0..self.servers.len() {
+            let server = self.servers[state.at].as_str();
+            match self.connect.connect(server).await {
+                Ok(client) => {
+                    state.client = Some(client.clone());
+                    self.trouble
+                        .send_if_modified(|trouble| trouble.take().is_some());
+                    return Ok(client);
+                }
+                Err(error) => last = error,
+            }
+            state.at = (state.at + 1) % self.servers.len();
+        }
+        state.not_before = Some(Instant::now() + pause);
+        self.trouble.send_replace(Some(last.clone()));
+        Err(last)
+    }
+
+    /// An answer has come, so that the next time there is no pause before connecting.
+    pub(super) fn works(&self) {
+        // Relaxed: as above.
+        self.works.store(true, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link")
+            .field("connect", &self.connect)
+            .field("servers", &self.servers)
+            .field("trouble", &*self.trouble.borrow())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether another attempt may have another result.
+pub(super) fn may_pass(error: &ClientError) -> bool {
+    use crate::frame::Code;
+    match error {
+        ClientError::Connect { .. } | ClientError::Disconnected { .. } => true,
+        // Also what does not answer in time, or is cut in its welcome.
+        ClientError::NotTxlog { .. } => true,
+        ClientError::Refused { code, .. } | ClientError::Fault { code, .. } => matches!(
+            code,
+            Code::TooManyConnections
+                | Code::TooSlow
+                | Code::Closing
+                | Code::LogFailed
+                | Code::TooManyReads
+                | Code::Busy
+        ),
+        _ => false,
+    }
+}

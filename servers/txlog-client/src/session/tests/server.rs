@@ -1,0 +1,228 @@
+//! A server in the test, whose log outlives its connections, and which fails as it is told.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use evenkeel::net::{TcpListener, TcpStream};
+use tokio::io::AsyncWriteExt;
+
+use crate::cursor::Identity;
+use crate::frame::{Batched, Code, Produced, Record, Request, Response, VERSION};
+use crate::wire::FrameReader;
+
+/// What the server's store supports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Supports {
+    Batches,
+    Singles,
+    Appends,
+    /// As servers before version 3.
+    Old,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) identity: Identity,
+    pub(super) records: Vec<Bytes>,
+    /// The next number of each producer, and under which number each of its batches is stored.
+    pub(super) producers: HashMap<u128, (u64, HashMap<u64, u64>)>,
+    pub(super) supports: Supports,
+    /// Of so many requests that append, one ends the connection; half of these are stored before.
+    pub(super) cut_one_in: u64,
+    /// Requests are neither stored nor answered.
+    pub(super) is_hung: bool,
+    /// How this many further batches are refused.
+    pub(super) refuse: Option<(u32, Code)>,
+    /// How many records each request that appends had.
+    pub(super) portions: Vec<usize>,
+    chance: u64,
+}
+
+/// Clones share the log.
+#[derive(Clone, Debug)]
+pub(super) struct Fake(Arc<Mutex<State>>);
+
+impl Fake {
+    pub(super) fn new(supports: Supports) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            identity: Identity { log: 7, epoch: 1 },
+            records: Vec::new(),
+            producers: HashMap::new(),
+            supports,
+            cut_one_in: 0,
+            is_hung: false,
+            refuse: None,
+            portions: Vec::new(),
+            chance: 1,
+        })))
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+
+    pub(super) fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state());
+    }
+
+    /// Serves until the listener's task ends; returns the address.
+    pub(super) async fn serve(&self) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let fake = self.clone();
+        evenkeel::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                evenkeel::spawn(fake.clone().connection(stream));
+            }
+        });
+        address
+    }
+
+    async fn connection(self, stream: TcpStream) -> Option<()> {
+        let (read, mut write) = stream.into_split();
+        let mut frames = FrameReader::new(read, 16 << 20);
+        let mut buffer = BytesMut::new();
+        frames.next().await.ok()??;
+        self.welcome().encode(&mut buffer);
+        write.write_all(&buffer).await.ok()?;
+        while let Some(frame) = frames.next().await.ok()? {
+            let request = Request::decode(frame).unwrap();
+            if let Request::Read { wait_ms: 1.., .. } = request {
+                // So that an end of the log is not asked for again and again.
+                evenkeel::time::sleep(Duration::from_millis(2)).await;
+            }
+            let answer = self.state().answer(request)?;
+            if let Some(answer) = answer {
+                buffer.clear();
+                answer.encode(&mut buffer);
+                write.write_all(&buffer).await.ok()?;
+            }
+        }
+        Some(())
+    }
+
+    fn welcome(&self) -> Response {
+        let state = self.state();
+        let is_old = state.supports == Supports::Old;
+        Response::Welcome {
+            version: if is_old { VERSION - 1 } else { VERSION },
+            record_bytes_max: 1_000,
+            appends_max: 64,
+            first: 1,
+            next: state.records.len() as u64 + 1,
+            of: Some(state.identity),
+            batch_bytes_max: (!is_old).then_some(1 << 16),
+        }
+    }
+}
+
+impl State {
+    pub(super) fn chance(&mut self, one_in: u64) -> bool {
+        self.chance = self.chance.wrapping_mul(6_364_136_223_846_793_005);
+        self.chance = self.chance.wrapping_add(1_442_695_040_888_963_407);
+        one_in > 0 && (self.chance >> 33).is_multiple_of(one_in)
+    }
+
+    /// The answer, or none if it is hung; the end of the connection if there is not even that.
+    fn answer(&mut self, request: Request) -> Option<Option<Response>> {
+        let appends = matches!(request, Request::Append { .. } | Request::Batch { .. });
+        if appends && self.is_hung {
+            return Some(None);
+        }
+        let is_cut = appends && self.chance(self.cut_one_in);
+        if is_cut && self.chance(2) {
+            return None;
+        }
+        let answer = match request {
+            Request::Append { id, payload } => {
+                self.portions.push(1);
+                self.records.push(payload);
+                let sequence = self.records.len() as u64;
+                Response::Appended { id, sequence }
+            }
+            Request::Batch {
+                id,
+                producer,
+                records,
+                ..
+            } => match self.batch(id, producer.unwrap(), records) {
+                Ok(stored) => stored,
+                Err(code) => {
+                    let text = "as the test wants".to_owned();
+                    Response::Refused { id, code, text }
+                }
+            },
+            Request::Read { id, from, of, .. } => self.read(id, from, of),
+            Request::Ping { id } => Response::Pong { id },
+            other => panic!("{other:?} is not asked for"),
+        };
+        (!is_cut).then_some(Some(answer))
+    }
+
+    fn batch(&mut self, id: u64, produced: Produced, records: Batched) -> Result<Response, Code> {
+        if let Some((left, code)) = &mut self.refuse {
+            let code = *code;
+            *left -= 1;
+            if *left == 0 {
+                self.refuse = None;
+            }
+            return Err(code);
+        }
+        match self.supports {
+            Supports::Batches => {}
+            Supports::Singles if records.count() == 1 => {}
+            _ => return Err(Code::Unsupported),
+        }
+        self.portions.push(records.count() as usize);
+        let count = records.count();
+        let Produced { producer, number } = produced;
+        if number > 0 && !self.producers.contains_key(&producer) {
+            return Err(Code::ProducerUnknown);
+        }
+        let (next, stored) = self.producers.entry(producer).or_default();
+        let (first, repeated) = match stored.get(&number) {
+            Some(&first) => (first, true),
+            None if number == *next => (self.records.len() as u64 + 1, false),
+            None => return Err(Code::ProducerGap),
+        };
+        if !repeated {
+            stored.insert(number, first);
+            *next = number + u64::from(count);
+            let records = records.iter().map(Bytes::copy_from_slice);
+            self.records.extend(records);
+        }
+        Ok(Response::Stored {
+            id,
+            first,
+            count,
+            repeated,
+        })
+    }
+
+    fn read(&self, id: u64, from: u64, of: Option<Identity>) -> Response {
+        let Identity { log, epoch } = self.identity;
+        if of.is_some_and(|of| of != self.identity) {
+            return Response::RefusedAt {
+                id,
+                code: Code::OtherLog,
+                numbers: [log, epoch],
+                text: "another log".to_owned(),
+            };
+        }
+        let from = from.max(1);
+        // A few at a time, so that a reader is cut in the middle.
+        let there = self.records.iter().skip(from as usize - 1).take(3);
+        let records: Vec<Record> = (from..)
+            .zip(there)
+            .map(|(sequence, payload)| Record {
+                sequence,
+                time_ms: 1,
+                payload: payload.clone(),
+            })
+            .collect();
+        let next = from + records.len() as u64;
+        Response::Records { id, next, records }
+    }
+}
