@@ -51,6 +51,8 @@ pub(super) struct Lease<S>(Arc<OpenLog<S>>);
 pub(super) struct Logs<S: Store> {
     unnamed: Option<Arc<OpenLog<S>>>,
     named: Option<Arc<Named<S>>>,
+    /// How long a client waits for anything.
+    stall_max: Duration,
 }
 
 impl<S: Store> Logs<S> {
@@ -61,7 +63,11 @@ impl<S: Store> Logs<S> {
     ) -> Self {
         let named = source.map(|source| Arc::new(Named::new(source, config)));
         let unnamed = unnamed.map(|store| Arc::new(OpenLog::new(String::new(), store)));
-        Self { unnamed, named }
+        Self {
+            unnamed,
+            named,
+            stall_max: config.stall_max,
+        }
     }
 
     /// The log of this name, which is opened if it is not open; it is created if there is none,
@@ -93,12 +99,13 @@ impl<S: Store> Logs<S> {
                  --logs to have others"
             )));
         };
-        let opened = timeout(HELLO_PATIENCE, named.open(name, create)).await;
+        let patience = HELLO_PATIENCE.min(self.stall_max);
+        let opened = timeout(patience, named.open(name, create)).await;
         opened.unwrap_or_else(|_| {
             let text = format!(
                 "the log {name:?} could not be opened within {} s: connect again later, and see \
                  whether its disk answers",
-                HELLO_PATIENCE.as_secs()
+                patience.as_secs_f64()
             );
             Err(StoreError::new(Code::Busy, text))
         })

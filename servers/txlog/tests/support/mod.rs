@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test crate uses a part")]
 
 pub(crate) mod held;
+pub(crate) mod logs;
 pub(crate) mod memory;
 #[cfg(feature = "nats")]
 pub(crate) mod nats;

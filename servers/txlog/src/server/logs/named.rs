@@ -28,7 +28,7 @@ const OPENING_MAX: usize = 4;
 
 /// How long an opening holds a place among these. One whose disk hangs goes on without, so that
 /// others are not held up.
-const OPENING_PATIENCE: Duration = Duration::from_secs(10);
+const OPENING_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The logs that have names.
 pub(super) struct Named<S: Store> {
