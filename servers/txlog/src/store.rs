@@ -1,5 +1,7 @@
 //! Where the server keeps records: a log on this machine, or a store that several machines share.
 
+mod seek;
+
 use std::future::Future;
 
 use bytes::Bytes;
@@ -39,6 +41,13 @@ pub trait Store: Clone + Send + Sync + 'static {
         from: u64,
         limits: ReadLimits,
     ) -> impl Future<Output = Result<Found, StoreError>> + Send;
+
+    /// The number from which on to read the records that were taken at this time or later, in
+    /// milliseconds since 1970; that of the next one to come if there is none. If times of records
+    /// step back, there may be records of that time or later before it.
+    fn seek(&self, time_ms: u64) -> impl Future<Output = Result<u64, StoreError>> + Send {
+        seek::by_halves(self, time_ms)
+    }
 
     /// Waits until there may be a record of this number.
     fn wait_for(&self, sequence: u64) -> impl Future<Output = ()> + Send;
@@ -163,6 +172,10 @@ impl<D: Disk> Store for Log<D> {
         let records = Log::read(self, from, limits).await?;
         let next = records.last().map_or(from, |record| record.sequence + 1);
         Ok(Found { records, next })
+    }
+
+    async fn seek(&self, time_ms: u64) -> Result<u64, StoreError> {
+        Ok(Log::seek(self, time_ms).await?)
     }
 
     async fn wait_for(&self, sequence: u64) {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use txlog_client::{ClientError, Follower, ReadFrom, Submitted};
+use txlog_client::{ClientError, Follower, Submitted};
 
 use super::{AppendArguments, Outcome, PingArguments, ReadArguments};
 
@@ -104,11 +104,7 @@ impl Appends {
 
 pub(crate) async fn read(arguments: ReadArguments) -> Outcome {
     let client = arguments.server.connect().await?;
-    let mut follower = match (arguments.cursor, arguments.from) {
-        (Some(cursor), _) => client.resume(cursor)?,
-        (None, 0) => client.follow(ReadFrom::Oldest),
-        (None, sequence) => client.follow(ReadFrom::Sequence(sequence)),
-    };
+    let mut follower = arguments.place.follower(&client).await?;
     let count = arguments.count.unwrap_or(u64::MAX);
     let printed = tokio::select! {
         printed = print(&mut follower, arguments.follow, count) => printed,

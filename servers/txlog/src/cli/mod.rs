@@ -5,6 +5,7 @@ mod bench;
 mod client;
 mod logs;
 mod nats;
+mod place;
 mod serve;
 mod upkeep;
 mod verify;
@@ -20,7 +21,6 @@ use evenkeel::runtime::Runtime;
 use evenkeel_measure::options::JsonOption;
 use txlog::advice;
 use txlog::log::LogError;
-use txlog_client::Cursor;
 
 use self::access::{SecurityArguments, ServerArgument, TokenArguments};
 
@@ -164,17 +164,15 @@ Examples:
   txlog read                           all records
   txlog read --from 120 --count 10     ten of them
   txlog read --from 120 --follow       and new ones
+  txlog read --tail 10 --follow        the last ten, and new ones
+  txlog read --since 2h                those of the last two hours
   txlog read --show-cursor             all, and in the end `cursor: 1a2b3c4d-0-130`
   txlog read --cursor 1a2b3c4d-0-130   those that came since")]
 pub(crate) struct ReadArguments {
     #[command(flatten)]
     pub(crate) server: ServerArgument,
-    /// The number of the first record; by default the oldest.
-    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
-    pub(crate) from: u64,
-    /// Resume from this cursor, in the log that it names and in no other.
-    #[arg(long, value_name = "CURSOR", conflicts_with = "from")]
-    pub(crate) cursor: Option<Cursor>,
+    #[command(flatten)]
+    pub(crate) place: place::PlaceArguments,
     /// In the end, print the cursor of the next record on standard error.
     #[arg(long)]
     pub(crate) show_cursor: bool,

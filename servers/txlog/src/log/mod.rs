@@ -21,7 +21,8 @@
 //! ```
 // The files: `record` is the format (pure), `scan` reads a segment, `mark` says how far the log was
 // durable, `disk` is the seam to files, `local` a directory, `segment` one file; `recover` opens a
-// log, `list` finds its files, `peek` looks at them from outside, `verify` checks them, `write` appends to the end, `read` reads,
+// log, `list` finds its files, `peek` looks at them from outside, `verify` checks them, `write` appends to the end, `read` reads, `seek`
+// finds a time,
 // `maintain` does what is to be done from time to time, `retain` decides which segments to remove
 // (pure); `copy` makes backups and restores them, `repair` gives up what is lost, `error` has the
 // errors.
@@ -40,6 +41,7 @@ mod recover;
 mod repair;
 mod retain;
 pub mod scan;
+mod seek;
 mod segment;
 mod verify;
 mod write;
@@ -278,6 +280,23 @@ impl<D: Disk> Log<D> {
     /// Cancel safe.
     pub async fn read(&self, from: u64, limits: ReadLimits) -> Result<Vec<Record>, LogError> {
         read::read(&self.shared, from, limits).await
+    }
+
+    /// The number of the first durable record that was accepted at this time or later, in
+    /// milliseconds since 1970; that of the next record to come if there is none.
+    ///
+    /// If the clock was put back, there may be records of that time or later before it, but not in
+    /// its own segment.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Corrupt`], [`LogError::Io`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn seek(&self, time_ms: u64) -> Result<u64, LogError> {
+        seek::seek(&self.shared, time_ms).await
     }
 
     /// Takes no more records, and returns when all accepted records are durable, and the

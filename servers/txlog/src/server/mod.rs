@@ -3,7 +3,7 @@
 // with names are; `accept` takes connections, `peers` knows them all and who has a place, `memory`
 // who may take how much, `login` what a connection may do; `stranger` serves those who may nothing,
 // `connection` is another connection's life, `requests` begins what it asks for,
-// `reads` reads for it, `answers` sends answers in their order; `health` says whether an append
+// `reads` reads for it, `lookups` looks other things up, `answers` sends answers in their order; `health` says whether an append
 // would be acknowledged.
 
 mod accept;
@@ -15,6 +15,7 @@ mod error;
 mod health;
 mod login;
 mod logs;
+mod lookups;
 mod memory;
 mod peers;
 mod reads;
@@ -30,7 +31,7 @@ use std::time::Duration;
 
 use evenkeel::net::{TcpListener, ToSocketAddrs};
 use evenkeel::time::timeout;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use txlog_client::frame::Code;
 
 use self::complaints::Rated;
@@ -144,6 +145,8 @@ struct Context<S: Store> {
     counters: Arc<Counters>,
     /// What is said of failed logins.
     logins: Rated,
+    /// Turns of those who look for a time.
+    seeks: Semaphore,
     /// Becomes true when the server closes.
     closing: watch::Sender<bool>,
 }
@@ -250,6 +253,7 @@ impl<S: Store> Server<S> {
             security,
             counters: Arc::default(),
             logins: Rated::default(),
+            seeks: Semaphore::new(lookups::SEEKS_MAX),
             closing: watch::Sender::new(false),
         });
         tokio::select! {

@@ -118,7 +118,7 @@ fn beyond_end<S: Store>(store: &S, from: u64) -> Option<StoreError> {
 }
 
 /// Waits for memory; `None` if there is none in time.
-async fn admitted<S: Store>(
+pub(super) async fn admitted<S: Store>(
     context: &Context<S>,
     record_bytes_max: usize,
     (peer, share): (&Arc<Peer>, &Arc<Semaphore>),
@@ -129,7 +129,7 @@ async fn admitted<S: Store>(
     timeout(context.config.stall_max, room).await.ok()
 }
 
-fn busy<S: Store>(context: &Context<S>) -> StoreError {
+pub(super) fn busy<S: Store>(context: &Context<S>) -> StoreError {
     let text = format!(
         "no memory was left for this read within {} s, as other clients hold it; ask again, or \
          give the server more by --memory-bytes",

@@ -1,5 +1,6 @@
 //! The requests of a connection that appends or reads, each begun as soon as there is room for it.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,14 +10,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use txlog_client::frame::{Code, RECORD_OVERHEAD, Request, Response, VERSION_MIN};
 use txlog_client::wire::FrameReader;
 
+use super::Context;
 use super::answers::{Answer, Append, Ordered, last};
 use super::connection::{Asked, End, Fault, next_request};
 use super::login::Login;
 use super::logs::Lease;
+use super::lookups::Lookup;
 use super::memory::Room;
 use super::peers::Peer;
 use super::reads::{self, Reading};
-use super::{Context, health};
 use crate::log::ReadLimits;
 use crate::store::{Identity, Store, StoreError};
 
@@ -102,19 +104,25 @@ impl<S: Store> Requests<S> {
             }
             Request::Health { id, within_ms } => {
                 let within = Duration::from_millis(within_ms.into());
-                self.begin_health(id, within).await;
+                let health = self.lookup(id).health(within);
+                self.begin_beside(id, health).await;
                 Ok(true)
             }
             Request::Ping { id } => Ok(self.answer(Response::Pong { id }).await),
             Request::Batch { id, .. }
-            | Request::Seek { id, .. }
             | Request::Cursor { id, .. }
             | Request::Cursors { id, .. } => {
                 let error = StoreError::new(Code::Unsupported, "not yet");
                 Ok(self.answer(self.refused(id, error)).await)
             }
             Request::Logs { id, after } => {
-                self.begin_list(id, after).await;
+                let logs = self.lookup(id).logs(after);
+                self.begin_beside(id, logs).await;
+                Ok(true)
+            }
+            Request::Seek { id, time_ms } => {
+                let sought = self.lookup(id).sought(time_ms);
+                self.begin_beside(id, sought).await;
                 Ok(true)
             }
             Request::Hello { .. } => Err(Fault::hello()),
@@ -201,16 +209,15 @@ impl<S: Store> Requests<S> {
         }));
     }
 
-    /// Answers when it is known, which may be as long as an append may take.
-    async fn begin_health(&self, id: u64, within: Duration) {
+    /// Answers when it is known, beside other requests: with a place of a read.
+    async fn begin_beside(&self, id: u64, work: impl Future<Output = Response> + Send + 'static) {
         let Some(place) = self.read_place(id).await else {
             return;
         };
-        let (context, log) = (Arc::clone(&self.context), Arc::clone(&self.log));
         let others = self.others.clone();
         drop(evenkeel::spawn(async move {
             let answer = tokio::select! {
-                answer = health::answer(&context, &log, id, within) => answer,
+                answer = work => answer,
                 () = others.closed() => return,
             };
             drop(place);
@@ -219,26 +226,16 @@ impl<S: Store> Requests<S> {
         }));
     }
 
-    /// Lists the server's logs.
-    async fn begin_list(&self, id: u64, after: String) {
-        let Some(place) = self.read_place(id).await else {
-            return;
-        };
-        let (context, log) = (Arc::clone(&self.context), Arc::clone(&self.log));
-        let (others, version) = (self.others.clone(), self.version);
-        drop(evenkeel::spawn(async move {
-            let listed = tokio::select! {
-                listed = context.logs.list(&after) => listed,
-                () = others.closed() => return,
-            };
-            let answer = match listed {
-                Ok((logs, more)) => Response::Logs { id, more, logs },
-                Err(error) => refused(&log.store, version, id, error),
-            };
-            drop(place);
-            // If the sender has ended, the connection is about to end.
-            let _ = others.send(Answer::Small(answer)).await;
-        }));
+    /// What the answers of lookups need.
+    fn lookup(&self, id: u64) -> Lookup<S> {
+        Lookup {
+            context: Arc::clone(&self.context),
+            log: Arc::clone(&self.log),
+            peer: Arc::clone(&self.peer),
+            share: Arc::clone(&self.share),
+            version: self.version,
+            id,
+        }
     }
 
     /// A place among the connection's pending reads; if there is none, the client is told.

@@ -1,0 +1,73 @@
+//! Requests that look something up, beside appends and reads.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use txlog_client::frame::Response;
+
+use super::logs::Lease;
+use super::peers::Peer;
+use super::reads::{admitted, busy};
+use super::requests::refused;
+use super::{Context, health};
+use crate::log::ReadLimits;
+use crate::store::{Store, StoreError};
+
+/// How many records by time are looked for at a time, by all connections: each may read a whole
+/// file.
+pub(super) const SEEKS_MAX: usize = 4;
+
+/// Somebody who asks, and of what.
+pub(super) struct Lookup<S: Store> {
+    pub(super) context: Arc<Context<S>>,
+    pub(super) log: Arc<Lease<S>>,
+    pub(super) peer: Arc<Peer>,
+    /// The connection's share of the memory for reads.
+    pub(super) share: Arc<Semaphore>,
+    /// The protocol's version that is spoken.
+    pub(super) version: u16,
+    pub(super) id: u64,
+}
+
+impl<S: Store> Lookup<S> {
+    /// Whether an append would be acknowledged. The answer may take as long as one may.
+    pub(super) async fn health(self, within: Duration) -> Response {
+        health::answer(&self.context, &self.log, self.id, within).await
+    }
+
+    /// The server's logs.
+    pub(super) async fn logs(self, after: String) -> Response {
+        let id = self.id;
+        match self.context.logs.list(&after).await {
+            Ok((logs, more)) => Response::Logs { id, more, logs },
+            Err(error) => self.refused(error),
+        }
+    }
+
+    /// The first record of this time or later.
+    pub(super) async fn sought(self, time_ms: u64) -> Response {
+        /// A record at a time is looked at.
+        const LIMITS: ReadLimits = ReadLimits {
+            records_max: 1,
+            bytes_max: 0,
+        };
+        let context = &self.context;
+        // It is never closed.
+        let _turn = context.seeks.acquire().await;
+        let bytes_max = self.log.store.record_bytes_max();
+        let room = admitted(context, bytes_max, (&self.peer, &self.share), LIMITS).await;
+        let Some(_room) = room else {
+            return self.refused(busy(context));
+        };
+        let id = self.id;
+        match self.log.store.seek(time_ms).await {
+            Ok(sequence) => Response::Sought { id, sequence },
+            Err(error) => self.refused(error),
+        }
+    }
+
+    fn refused(&self, error: StoreError) -> Response {
+        refused(&self.log.store, self.version, self.id, error)
+    }
+}
