@@ -10,7 +10,7 @@ use txlog_client::Record;
 use txlog_client::frame::Code;
 
 use crate::advice;
-use crate::log::{Disk, Log, LogError, Pending, ReadLimits};
+use crate::log::{Batch, Disk, Log, LogError, Pending, PendingBatch, ReadLimits, Refusal, Stored};
 
 /// Which log a store holds, and which history of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,12 +28,25 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// A pending record.
     type Pending: Future<Output = Result<u64, StoreError>> + Send + Unpin + 'static;
 
+    /// A pending batch.
+    type PendingBatch: Future<Output = Result<Stored, StoreError>> + Send + Unpin + 'static;
+
     /// Waits for room, and submits a record. The returned future completes when the record is
     /// durable, with its number. Records that one task submits are numbered in that order.
     fn submit(
         &self,
         payload: Bytes,
     ) -> impl Future<Output = Result<Self::Pending, StoreError>> + Send;
+
+    /// Waits for room, and submits records that get numbers in a row, all or none. In one order with
+    /// the records of [`submit`](Self::submit).
+    fn submit_batch(
+        &self,
+        batch: Batch,
+    ) -> impl Future<Output = Result<Self::PendingBatch, StoreError>> + Send;
+
+    /// The most bytes of records and their lengths that a batch may have.
+    fn batch_bytes_max(&self) -> usize;
 
     /// Reads durable records from this number on, 0 for the oldest. Does not wait for more.
     fn read(
@@ -96,13 +109,18 @@ pub struct StoreError {
     pub code: Code,
     /// What happened and what to do about it.
     pub text: String,
+    /// Two numbers that the client is told with the code.
+    pub numbers: Option<[u64; 2]>,
 }
 
 impl StoreError {
     /// An error with this reason.
     pub fn new(code: Code, text: impl Into<String>) -> Self {
-        let text = text.into();
-        Self { code, text }
+        Self {
+            code,
+            text: text.into(),
+            numbers: None,
+        }
     }
 }
 
@@ -112,6 +130,8 @@ impl From<LogError> for StoreError {
             LogError::Trimmed { .. } => Code::Trimmed,
             LogError::OutOfRange { .. } => Code::OutOfRange,
             LogError::Commit(error) if error.is_too_large() => Code::RecordTooLarge,
+            LogError::BadBatch { .. } => Code::RecordTooLarge,
+            LogError::Refused(refusal) => return (*refusal).into(),
             LogError::Commit(error) if error.is_closed() => Code::Closing,
             _ => Code::LogFailed,
         };
@@ -120,6 +140,20 @@ impl From<LogError> for StoreError {
             error => error.to_string(),
         };
         StoreError::new(code, text)
+    }
+}
+
+impl From<Refusal> for StoreError {
+    fn from(refusal: Refusal) -> Self {
+        let (code, next) = match refusal {
+            Refusal::NotExpected { next, .. } => (Code::NotExpected, next),
+            Refusal::Gap { next, .. } | Refusal::Past { next, .. } => (Code::ProducerGap, next),
+            Refusal::Unknown { .. } => (Code::ProducerUnknown, 0),
+        };
+        StoreError {
+            numbers: Some([next, 0]),
+            ..StoreError::new(code, refusal.to_string())
+        }
     }
 }
 
@@ -161,11 +195,41 @@ impl Future for LogPending {
     }
 }
 
+/// A pending batch of a [`Log`].
+#[derive(Debug)]
+pub struct LogPendingBatch(PendingBatch);
+
+impl Future for LogPendingBatch {
+    type Output = Result<Stored, StoreError>;
+
+    fn poll(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Self::Output> {
+        std::pin::Pin::new(&mut self.0)
+            .poll(cx)
+            .map_err(StoreError::from)
+    }
+}
+
 impl<D: Disk> Store for Log<D> {
     type Pending = LogPending;
+    type PendingBatch = LogPendingBatch;
 
     async fn submit(&self, payload: Bytes) -> Result<LogPending, StoreError> {
         Ok(LogPending(Log::submit(self, payload).await?))
+    }
+
+    async fn submit_batch(&self, batch: Batch) -> Result<LogPendingBatch, StoreError> {
+        if batch.producer.is_some() {
+            let text = "producers are not known yet; send the batch without one";
+            return Err(StoreError::new(Code::Unsupported, text));
+        }
+        Ok(LogPendingBatch(Log::submit_batch(self, batch).await?))
+    }
+
+    fn batch_bytes_max(&self) -> usize {
+        Log::batch_bytes_max(self)
     }
 
     async fn read(&self, from: u64, limits: ReadLimits) -> Result<Found, StoreError> {

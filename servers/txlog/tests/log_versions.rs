@@ -101,7 +101,7 @@ fn a_segment_of_a_later_version_is_refused_and_stays() {
     let directory = copy();
     let newest = directory.path().join("00000000000000000009.seg");
     let mut head = std::fs::read(&newest).unwrap()[..40].to_vec();
-    head[8] = 2;
+    head[8] = 3;
     let crc = support::crc32(&head[..36]);
     head[36..].copy_from_slice(&crc.to_le_bytes());
     std::fs::write(&newest, &head).unwrap();

@@ -15,7 +15,7 @@ use support::served::{Raw, append, hello, serving, serving_log};
 use support::{LIMIT, Random, rounds, run, small};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{oneshot, watch};
-use txlog::log::{Log, LogConfig, ReadLimits};
+use txlog::log::{Batch, Log, LogConfig, ReadLimits, Stored};
 use txlog::server::{Server, ServerConfig};
 use txlog::store::{Found, Identity, Store, StoreError};
 use txlog_client::frame::{Code, Request, Response, VERSION};
@@ -321,6 +321,15 @@ impl Watched {
 
 impl Store for Watched {
     type Pending = Pin<Box<dyn Future<Output = Result<u64, StoreError>> + Send>>;
+    type PendingBatch = std::future::Ready<Result<Stored, StoreError>>;
+
+    async fn submit_batch(&self, _: Batch) -> Result<Self::PendingBatch, StoreError> {
+        Err(StoreError::new(Code::Unsupported, "not in this test"))
+    }
+
+    fn batch_bytes_max(&self) -> usize {
+        1_000
+    }
 
     async fn submit(&self, payload: Bytes) -> Result<Self::Pending, StoreError> {
         let pending = Store::submit(&self.log, payload).await?;

@@ -17,7 +17,7 @@ use support::served::{Raw, append, serving, serving_log};
 use support::{run, small};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::oneshot;
-use txlog::log::{LogConfig, ReadLimits};
+use txlog::log::{Batch, LogConfig, ReadLimits, Stored};
 use txlog::server::{BATCH_BYTES_MAX, Server, ServerConfig};
 use txlog::store::{Found, Identity, Store, StoreError};
 use txlog_client::Client;
@@ -149,6 +149,15 @@ impl Future for NeverDurable {
 
 impl Store for Never {
     type Pending = NeverDurable;
+    type PendingBatch = std::future::Ready<Result<Stored, StoreError>>;
+
+    async fn submit_batch(&self, _: Batch) -> Result<Self::PendingBatch, StoreError> {
+        Err(StoreError::new(Code::Unsupported, "not in this test"))
+    }
+
+    fn batch_bytes_max(&self) -> usize {
+        1_000
+    }
 
     async fn submit(&self, _: Bytes) -> Result<NeverDurable, StoreError> {
         self.submitted.fetch_add(1, Ordering::Relaxed);

@@ -191,12 +191,13 @@ async fn copy_segment<F: DiskFile, B: Disk>(
     to: &B,
 ) -> Result<u64, LogError> {
     let failed = LogError::io("write", &segment.name);
-    let head = Head {
-        log_id,
-        first: segment.first,
-        created_ms: segment.created_ms,
-        marked: true,
-    };
+    // Its records are of its version, or of an earlier one.
+    let Head {
+        created_ms,
+        has_producers,
+        ..
+    } = segment.head;
+    let head = Head::new(log_id, segment.first, created_ms, has_producers);
     let file = to.create(&name_of(segment.first)).await.map_err(&failed)?;
     let mut buffer = BytesMut::from(&head.encode()[..]);
     let mut window = Window::new(&segment.file, HEAD_BYTES as u64);
@@ -208,7 +209,7 @@ async fn copy_segment<F: DiskFile, B: Disk>(
             At::End => return Err(segment.corrupt(offset, sequence, None)),
             At::Damage(damage) => return Err(segment.corrupt(offset, sequence, Some(damage))),
         };
-        found.header.encode(&found.payload, &mut buffer);
+        found.header.encode(&found.body, &mut buffer);
         offset = found.end();
         if buffer.len() >= CHUNK_BYTES {
             written = put(&file, &mut buffer, written).await.map_err(&failed)?;

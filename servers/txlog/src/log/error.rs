@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use evenkeel::fs::CommitError;
 
+use super::append::Refusal;
 use super::mark::{Kind, MARK_NAME, MarkDefect};
 use super::record::Damage;
 
@@ -139,6 +140,19 @@ pub enum LogError {
         /// The oldest.
         first: u64,
     },
+    /// A batch breaks a limit.
+    #[error("a batch of {found} {what}; {most} are allowed")]
+    BadBatch {
+        /// What there is too much of, or none.
+        what: &'static str,
+        /// How much it has.
+        found: usize,
+        /// The limit.
+        most: usize,
+    },
+    /// A batch was not stored, as its condition does not hold or its producer is not at its number.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     /// A record could not be made durable, or a limit refused it.
     #[error(transparent)]
     Commit(#[from] CommitError),

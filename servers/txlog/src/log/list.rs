@@ -125,7 +125,7 @@ async fn add<D: Disk>(
     match head {
         Ok(head) => {
             listed.log_id = head.log_id;
-            let segment = Segment::new(first, head.created_ms, file, bytes);
+            let segment = Segment::new(head, file, bytes);
             listed.segments.push(segment);
             return Ok(head.marked);
         }

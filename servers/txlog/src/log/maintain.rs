@@ -233,7 +233,7 @@ fn kept<F>(segments: &[Arc<Segment<F>>]) -> Kept {
     let (segment, following) = (&segments[0], segments.get(1));
     // Where it is not known when the newest record was accepted: before the next segment began.
     let newest_ms = segment.newest_ms();
-    let newest_ms = newest_ms.or_else(|| following.map(|following| following.created_ms));
+    let newest_ms = newest_ms.or_else(|| following.map(|following| following.head.created_ms));
     Kept {
         first: segment.first,
         newest_ms: newest_ms.unwrap_or(u64::MAX),

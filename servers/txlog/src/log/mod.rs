@@ -19,14 +19,15 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! # }).unwrap();
 //! ```
-// The files: `record` is the format (pure), `scan` reads a segment, `mark` says how far the log was
-// durable, `disk` is the seam to files, `local` a directory, `segment` one file; `recover` opens a
-// log, `list` finds its files, `peek` looks at them from outside, `verify` checks them, `write` appends to the end, `read` reads, `seek`
-// finds a time,
-// `maintain` does what is to be done from time to time, `retain` decides which segments to remove
-// (pure); `copy` makes backups and restores them, `repair` gives up what is lost, `error` has the
-// errors.
+// The files: `append` is what is appended, `record` the format (pure), `producers` what is known of
+// producers (pure); `scan` reads a segment, `mark` says how far the log was durable, `disk` is the
+// seam to files, `local` a directory, `segment` one file; `recover` opens a log, `list` finds its
+// files, `peek` looks at them from outside, `verify` checks them, `write` appends to the end, `read`
+// reads, `seek` finds a time, `maintain` does what is to be done from time to time, `retain` decides
+// which segments to remove (pure); `copy` makes backups and restores them, `repair` gives up what is
+// lost, `error` has the errors.
 
+mod append;
 mod copy;
 mod disk;
 mod error;
@@ -35,6 +36,7 @@ mod local;
 mod maintain;
 pub mod mark;
 mod peek;
+pub mod producers;
 mod read;
 pub mod record;
 mod recover;
@@ -48,16 +50,15 @@ mod write;
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use evenkeel::fs::{Commit, GroupCommit, GroupCommitStats, Position};
+use evenkeel::fs::{GroupCommit, GroupCommitStats, Position};
 use tokio::sync::watch;
 
+pub use append::{Batch, Pending, PendingBatch, Refusal, Stored};
+use append::{Item, Receipt};
 pub use copy::{Copied, backup, restore};
 pub use disk::{Disk, DiskFile};
 pub use error::LogError;
@@ -85,6 +86,9 @@ pub struct LogConfig {
     /// The most bytes of records that one sync makes durable; 1 MiB by default, and no less than
     /// the largest record.
     pub batch_bytes: usize,
+    /// How many producers are known; 1 024 by default, 3 KiB each at most. If there are more, those
+    /// are forgotten that have not stored anything for the longest time: see [`producers`].
+    pub producers_max: usize,
     /// How many bytes of records may be queued; 8 MiB by default.
     pub queue_bytes: usize,
     /// How long a record that finds no running sync waits for others; not at all by default.
@@ -102,6 +106,7 @@ impl Default for LogConfig {
             segment_bytes: 64 << 20,
             record_bytes_max: 1 << 20,
             batch_bytes: 1 << 20,
+            producers_max: 1_024,
             queue_bytes: 8 << 20,
             delay: Duration::ZERO,
             ahead_bytes: 4 << 20,
@@ -114,7 +119,7 @@ impl Default for LogConfig {
 ///
 /// Record numbers begin with 1 and have no gaps. A record is readable once it is durable.
 pub struct Log<D: Disk> {
-    commit: GroupCommit,
+    commit: GroupCommit<Item, Receipt>,
     shared: Arc<Shared<D>>,
 }
 
@@ -166,7 +171,7 @@ impl<D: Disk> Log<D> {
             record_bytes_max: config.record_bytes_max.min(record::PAYLOAD_BYTES_MAX),
             ..config
         };
-        let recovered = recover::recover(&disk).await?;
+        let recovered = recover::recover(&disk, config.producers_max).await?;
         let (next, mark) = (recovered.report.next, recovered.mark.last());
         let shared = Arc::new(Shared {
             disk,
@@ -213,7 +218,8 @@ impl<D: Disk> Log<D> {
     /// If the future is dropped the record is appended whole or not at all.
     pub async fn append(&self, payload: impl Into<Bytes>) -> Result<u64, LogError> {
         self.shared.halted().map_or(Ok(()), Err)?;
-        Ok(self.commit.append(payload).await?.index)
+        let stored = self.commit.append(Item::One(payload.into())).await?;
+        Ok(stored?.first)
     }
 
     /// Waits for room, and submits a record. The returned future completes when it is durable.
@@ -228,8 +234,30 @@ impl<D: Disk> Log<D> {
     ///
     /// If the future is dropped the record is appended whole or not at all.
     pub async fn submit(&self, payload: impl Into<Bytes>) -> Result<Pending, LogError> {
+        self.submit_item(Item::One(payload.into()))
+            .await
+            .map(Pending)
+    }
+
+    /// Waits for room, and submits a batch: its records get numbers in a row, or none is stored.
+    /// The returned future completes when they are durable, with the first one's number.
+    ///
+    /// # Errors
+    ///
+    /// As [`submit`](Self::submit); [`LogError::BadBatch`] for one that has no records, or too many
+    /// or too large ones. The future's are [`LogError::Refused`] as well.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped the batch is appended whole or not at all.
+    pub async fn submit_batch(&self, batch: Batch) -> Result<PendingBatch, LogError> {
+        batch.check(self.record_bytes_max(), self.batch_bytes_max())?;
+        self.submit_item(Item::Many(Box::new(batch))).await
+    }
+
+    async fn submit_item(&self, item: Item) -> Result<PendingBatch, LogError> {
         self.shared.halted().map_or(Ok(()), Err)?;
-        Ok(Pending(self.commit.submit(payload).await?))
+        Ok(PendingBatch(self.commit.submit(item).await?))
     }
 
     /// The number of the oldest record, or of the next one if there is none.
@@ -254,6 +282,12 @@ impl<D: Disk> Log<D> {
     /// The largest record it takes, in bytes.
     pub fn record_bytes_max(&self) -> usize {
         self.shared.config.record_bytes_max
+    }
+
+    /// The most bytes of records and their lengths that a batch may have.
+    pub fn batch_bytes_max(&self) -> usize {
+        let config = &self.shared.config;
+        config.batch_bytes.max(config.record_bytes_max)
     }
 
     /// Waits until the record of this number is durable.
@@ -357,23 +391,6 @@ impl<D: Disk> Shared<D> {
 
     fn first(&self) -> u64 {
         self.segments().first().map_or(1, |segment| segment.first)
-    }
-}
-
-/// A pending record; completes with its number when it is durable. From [`Log::submit`].
-#[derive(Debug)]
-#[must_use = "whether the record is durable is not known before this completes"]
-pub struct Pending(Commit);
-
-impl Future for Pending {
-    type Output = Result<u64, LogError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let result = ready!(Pin::new(&mut self.0).poll(cx));
-        Poll::Ready(match result {
-            Ok(position) => Ok(position.index),
-            Err(error) => Err(error.into()),
-        })
     }
 }
 

@@ -112,14 +112,15 @@ async fn read_segment<F: super::DiskFile>(
         };
         segment.remember(sequence, offset);
         if sequence >= from {
-            if !taken.has_room_for(found.payload.len()) {
+            let payload = found.payload();
+            if !taken.has_room_for(payload.len()) {
                 return Ok(false);
             }
-            taken.bytes += found.payload.len();
+            taken.bytes += payload.len();
             taken.records.push(Record {
                 sequence,
                 time_ms: found.header.time_ms,
-                payload: found.payload.clone(),
+                payload,
             });
         }
         offset = found.end();

@@ -5,20 +5,28 @@
 //! ```text
 //! record                                        segment's head
 //!  0  4  crc of the bytes 4 to 39                0  8  "EKTXLOG" and a zero
-//!  4  4  length of the payload                   8  4  version, 1
+//!  4  4  length of the payload                   8  4  version, 2
 //!  8  8  sequence number                        12  4  the log's id
 //! 16  8  time, in milliseconds since 1970       16  8  sequence number of the first record
 //! 24  4  crc of the payload                     24  8  time of its making
-//! 28  4  the log's id                           32  4  1 if the log has a mark, else 0
-//! 32  4  how many records of its batch are      36  4  crc of the bytes 0 to 35
-//!        before this one
-//! 36  4  zero
-//! 40     payload
+//! 28  4  the log's id                           32  4  flags: 1, the log has a mark; 2, it had
+//! 32  4  how many records of its batch are             producers when the segment was created
+//!        before this one                        36  4  crc of the bytes 0 to 35
+//! 36  4  how many records of its append
+//!        follow this one, and flags: bit 31,
+//!        the payload begins with a producer
+//! 40     payload: (producer:16 number:8) and
+//!        the bytes that were appended
 //! ```
 //!
 //! The header has a checksum of its own, so its length can be trusted before the payload is read.
 //! The log's id is random. With it, a record of another log, in a copied file or a reused disk
 //! block, is not taken for one of this log.
+//!
+//! The records of one append have numbers in a row and are in one segment. A log that ends within an
+//! append has none of it: it was never acknowledged, and recovery cuts it off. Only the first record
+//! of an append says which producer sent it, and that producer's number of the record; those of the
+//! others follow.
 //!
 //! A batch is written only when the one before it is durable. So a record's place in its batch
 //! shows that all records before the batch have been durable once. That is how recovery can tell
@@ -33,6 +41,8 @@
 //! - The number grows when an older release would misread a segment. What an older release may
 //!   ignore goes into a field of the head that was zero so far, and leaves the number as it is:
 //!   readers ignore the bits of these fields that they do not know. So it was with the mark.
+//! - Version 2 added what is at byte 36 of a record, where version 1 has zero and takes anything else
+//!   for damage. A segment of version 1 gets no more records: a new one follows it.
 //! - For every version there is a log in `tests/fixtures`, as bytes, which a test reads.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -47,13 +57,26 @@ pub const HEAD_BYTES: usize = 40;
 pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 
 const MAGIC: [u8; 8] = *b"EKTXLOG\0";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+const VERSION_MIN: u32 = 1;
+
+/// What a producer adds to the first payload of an append.
+pub const PRODUCED_BYTES: usize = 16 + 8;
+
+/// The most records that an append has.
+pub const APPEND_RECORDS_MAX: u32 = 1 << 20;
+
+/// The bit of a record whose payload begins with a producer.
+const PRODUCED: u32 = 1 << 31;
 
 /// What a head of a later version is called in errors.
 pub(super) const NEWER: &str = "of a later version of txlog; use that one";
 
 /// The bit of a head that says that the log has a mark.
 const MARKED: u32 = 1;
+
+/// The bit of a head that says that the log had producers.
+const PRODUCERS: u32 = 2;
 
 /// A record's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +87,11 @@ pub struct Header {
     pub time_ms: u64,
     /// How many records of its batch are before it.
     pub batch_back: u32,
-    /// The bytes of its payload.
+    /// How many records of its append follow it.
+    pub append_left: u32,
+    /// Whether its payload begins with a producer.
+    pub is_produced: bool,
+    /// The bytes of its payload, with the producer.
     pub length: u32,
     /// Their checksum.
     pub payload_crc: u32,
@@ -75,6 +102,8 @@ pub struct Header {
 /// A segment's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
+    /// The format's version, in which its records are. New ones are of the newest.
+    pub version: u32,
     /// The log's id.
     pub log_id: u32,
     /// The number of the first record.
@@ -84,6 +113,8 @@ pub struct Head {
     /// Whether the log had a [mark](super::mark) when the segment was created. Before there were
     /// marks, this was zero.
     pub marked: bool,
+    /// Whether records before the segment had [producers](super::producers).
+    pub has_producers: bool,
 }
 
 /// Why bytes are not a valid record.
@@ -119,6 +150,14 @@ pub enum Damage {
         /// Its id.
         id: u32,
     },
+    /// An append has not all of its records.
+    #[error("the append of record {sequence} has only {have} of its records")]
+    CutAppend {
+        /// Its first record.
+        sequence: u64,
+        /// How many of its records there are.
+        have: u64,
+    },
     /// The record is not the next one.
     #[error("record {found} where {expected} has to be")]
     Sequence {
@@ -144,7 +183,7 @@ impl Header {
         HEADER_BYTES + self.length as usize
     }
 
-    /// Adds the header and the payload to `buffer`.
+    /// Adds the header and the payload, with the producer, to `buffer`.
     pub fn encode(&self, payload: &[u8], buffer: &mut BytesMut) {
         debug_assert_eq!(payload.len(), self.length as usize);
         let begin = buffer.len();
@@ -156,7 +195,7 @@ impl Header {
         buffer.put_u32_le(self.payload_crc);
         buffer.put_u32_le(self.log_id);
         buffer.put_u32_le(self.batch_back);
-        buffer.put_u32_le(0);
+        buffer.put_u32_le(self.append_left | if self.is_produced { PRODUCED } else { 0 });
         let crc = crc32fast::hash(&buffer[begin + 4..begin + HEADER_BYTES]);
         buffer[begin..begin + 4].copy_from_slice(&crc.to_le_bytes());
         buffer.put_slice(payload);
@@ -174,15 +213,20 @@ impl Header {
         let crc = crc32fast::hash(&fields[4..]);
         let stated_crc = fields.get_u32_le();
         let length = fields.get_u32_le();
-        let header = Self {
+        let mut header = Self {
             length,
             sequence: fields.get_u64_le(),
             time_ms: fields.get_u64_le(),
             payload_crc: fields.get_u32_le(),
             log_id: fields.get_u32_le(),
             batch_back: fields.get_u32_le(),
+            append_left: 0,
+            is_produced: false,
         };
-        if crc != stated_crc || fields.get_u32_le() != 0 || length as usize > PAYLOAD_BYTES_MAX {
+        let of_append = fields.get_u32_le();
+        header.append_left = of_append & !PRODUCED;
+        header.is_produced = of_append & PRODUCED != 0;
+        if crc != stated_crc || !header.is_sound() {
             return Err(Damage::HeaderChecksum);
         }
         if header.log_id != log_id {
@@ -191,7 +235,15 @@ impl Header {
         Ok(header)
     }
 
-    /// Takes the payload from the beginning of `bytes`.
+    /// Whether its fields are within the format's limits.
+    fn is_sound(&self) -> bool {
+        let produced = if self.is_produced { PRODUCED_BYTES } else { 0 };
+        let length = self.length as usize;
+        self.append_left < APPEND_RECORDS_MAX
+            && (produced..=produced + PAYLOAD_BYTES_MAX).contains(&length)
+    }
+
+    /// Takes the payload, with the producer, from the beginning of `bytes`.
     ///
     /// # Errors
     ///
@@ -214,15 +266,42 @@ impl Header {
 }
 
 impl Head {
+    /// The head of a new segment, of a log that has its mark.
+    pub fn new(log_id: u32, first: u64, created_ms: u64, has_producers: bool) -> Self {
+        Self {
+            version: VERSION,
+            log_id,
+            first,
+            created_ms,
+            marked: true,
+            has_producers,
+        }
+    }
+
+    /// Whether records with all that the newest version has can be behind it.
+    pub fn is_newest(&self) -> bool {
+        self.version == VERSION
+    }
+
+    /// The same of the newest version, of a log that has its mark.
+    pub fn renewed(self) -> Self {
+        Self {
+            version: VERSION,
+            marked: true,
+            ..self
+        }
+    }
+
     /// The head as bytes.
     pub fn encode(&self) -> Bytes {
         let mut buffer = BytesMut::with_capacity(HEAD_BYTES);
         buffer.put_slice(&MAGIC);
-        buffer.put_u32_le(VERSION);
+        buffer.put_u32_le(self.version);
         buffer.put_u32_le(self.log_id);
         buffer.put_u64_le(self.first);
         buffer.put_u64_le(self.created_ms);
-        buffer.put_u32_le(if self.marked { MARKED } else { 0 });
+        let marked = if self.marked { MARKED } else { 0 };
+        buffer.put_u32_le(marked | if self.has_producers { PRODUCERS } else { 0 });
         let crc = crc32fast::hash(&buffer);
         buffer.put_u32_le(crc);
         buffer.freeze()
@@ -245,14 +324,19 @@ impl Head {
             return Err(Damage::Head("no segment's"));
         }
         fields.advance(MAGIC.len());
-        if fields.get_u32_le() != VERSION {
+        let version = fields.get_u32_le();
+        if !(VERSION_MIN..=VERSION).contains(&version) {
             return Err(Damage::Head(NEWER));
         }
+        let (log_id, first) = (fields.get_u32_le(), fields.get_u64_le());
+        let (created_ms, flags) = (fields.get_u64_le(), fields.get_u32_le());
         Ok(Self {
-            log_id: fields.get_u32_le(),
-            first: fields.get_u64_le(),
-            created_ms: fields.get_u64_le(),
-            marked: fields.get_u32_le() & MARKED != 0,
+            version,
+            log_id,
+            first,
+            created_ms,
+            marked: flags & MARKED != 0,
+            has_producers: flags & PRODUCERS != 0,
         })
     }
 }

@@ -8,6 +8,7 @@ use evenkeel::fs::{CommitFile, write_all_at};
 
 use super::list::{Unfinished, list, lost_tail};
 use super::mark::{Kind, MARK_NAME, Mark, MarkFile};
+use super::producers::Producers;
 use super::record::{Damage, HEAD_BYTES};
 use super::scan::{Verdict, Walked, Window, walk};
 use super::segment::{Segment, name_of};
@@ -73,7 +74,10 @@ pub(super) struct Recovered<F> {
 }
 
 /// Opens the existing segments, and creates the first one if there is none.
-pub(super) async fn recover<D: Disk>(disk: &D) -> Result<Recovered<D::File>, LogError> {
+pub(super) async fn recover<D: Disk>(
+    disk: &D,
+    producers_max: usize,
+) -> Result<Recovered<D::File>, LogError> {
     let mut listed = list(disk).await?;
     let mark = listed.take_mark()?;
     if let Some(kind) = mark.as_ref().map(|mark| mark.last().kind)
@@ -84,7 +88,7 @@ pub(super) async fn recover<D: Disk>(disk: &D) -> Result<Recovered<D::File>, Log
     let Some(last) = listed.segments.last() else {
         lost_tail(mark.as_ref(), 1, None)?;
         let torn = remove(disk, listed.unfinished).await?;
-        return begin(disk, mark, torn).await;
+        return begin(disk, mark, torn, producers_max).await;
     };
     let walked = look_at(last, listed.log_id, listed.unfinished.is_some()).await?;
     lost_tail(mark.as_ref(), walked.next, walked.damage)?;
@@ -112,14 +116,16 @@ pub(super) async fn recover<D: Disk>(disk: &D) -> Result<Recovered<D::File>, Log
         segments: listed.segments.len(),
         torn,
     };
+    let producers = Producers::new(producers_max);
     let segments = listed.segments.into_iter().map(Arc::new).collect();
-    Ok(recovered(segments, &walked, mark, report))
+    Ok(recovered(segments, &walked, mark, producers, report))
 }
 
 fn recovered<F>(
     segments: Vec<Arc<Segment<F>>>,
     walked: &Walked,
     mark: MarkFile<F>,
+    producers: Producers,
     report: Recovery,
 ) -> Recovered<F> {
     let last = segments.last().map(Arc::clone);
@@ -130,6 +136,7 @@ fn recovered<F>(
             len: walked.end,
             next: walked.next,
             oldest_ms: walked.oldest_ms,
+            producers,
             is_sound: true,
         },
         segments,
@@ -218,6 +225,7 @@ async fn begin<D: Disk>(
     disk: &D,
     known: Option<MarkFile<D::File>>,
     torn: Option<Torn>,
+    producers_max: usize,
 ) -> Result<Recovered<D::File>, LogError> {
     let walked = Walked::new(1, HEAD_BYTES as u64);
     let earlier = known.as_ref().map(MarkFile::last);
@@ -232,7 +240,7 @@ async fn begin<D: Disk>(
     let written = write_mark(disk, known, mark).await;
     let mark_file = written.map_err(LogError::io("write", MARK_NAME))?;
     let failed = LogError::io("make", &name_of(1));
-    let segment = create(disk, 1, mark.log_id).await.map_err(failed)?;
+    let segment = create(disk, 1, mark.log_id, false).await.map_err(failed)?;
     let report = Recovery {
         first: 1,
         next: 1,
@@ -244,6 +252,7 @@ async fn begin<D: Disk>(
         vec![Arc::new(segment)],
         &walked,
         mark_file,
+        Producers::new(producers_max),
         report,
     ))
 }
@@ -258,8 +267,9 @@ pub(super) async fn look_at<F: DiskFile>(
     let failed = LogError::io("read", &segment.name);
     let mut seen = None;
     loop {
-        let visit =
-            |found: &super::scan::Found| segment.remember(found.header.sequence, found.offset);
+        let visit = |found: &super::scan::Found, _| {
+            segment.remember(found.header.sequence, found.offset);
+        };
         let walked = walk(&segment.file, segment.first, log_id, visit).await;
         let walked = walked.map_err(&failed)?;
         let Some(damage) = walked.damage else {

@@ -140,7 +140,7 @@ async fn plan<F: DiskFile>(
         });
     };
     let failed = LogError::io("read", &last.name);
-    let walked = walk(&last.file, last.first, listed.log_id, |_| ()).await;
+    let walked = walk(&last.file, last.first, listed.log_id, |_, _| ()).await;
     let walked = walked.map_err(&failed)?;
     let mut plan = Plan {
         segment: last.first,
@@ -276,7 +276,9 @@ async fn cut<D: Disk>(
         if let Some(unfinished) = &listed.unfinished {
             disk.remove(&unfinished.name).await.map_err(&failed)?;
         }
-        create(disk, plan.segment, log_id).await.map_err(&failed)?;
+        create(disk, plan.segment, log_id, true)
+            .await
+            .map_err(&failed)?;
     }
     disk.sync_names().await.map_err(failed)?;
     Ok(kept)

@@ -10,15 +10,19 @@
 //! - Otherwise `n` belongs to the last batch, which was never acknowledged as a whole: the end is
 //!   torn, and is cut off at `n`.
 //!
+//! - Either way the log goes on where the append of `n` began: the records of an append are there all,
+//!   or none of them. The records of the last append that are before `n` had not been acknowledged.
+//!
 //! One case cannot be told apart here: damage to the very last batch *after* a clean end looks like
 //! a torn end. The [mark](super::mark) tells them apart, if it covers the batch.
 
 use std::io;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
+use txlog_client::frame::Produced;
 
 use super::disk::DiskFile;
-use super::record::{Damage, HEAD_BYTES, HEADER_BYTES, Header};
+use super::record::{Damage, HEAD_BYTES, HEADER_BYTES, Header, PRODUCED_BYTES};
 
 /// How much is read at a time.
 const WINDOW_BYTES: usize = 1 << 20;
@@ -40,14 +44,31 @@ pub struct Found {
     pub offset: u64,
     /// Its header.
     pub header: Header,
-    /// Its payload.
-    pub payload: Bytes,
+    /// Its payload, with the producer.
+    pub body: Bytes,
 }
 
 impl Found {
     /// The offset at which the next record begins.
     pub fn end(&self) -> u64 {
         self.offset + self.header.record_bytes() as u64
+    }
+
+    /// The bytes that were appended.
+    pub fn payload(&self) -> Bytes {
+        match self.header.is_produced {
+            true => self.body.slice(PRODUCED_BYTES..),
+            false => self.body.clone(),
+        }
+    }
+
+    /// The producer of its append, and that one's number of this record.
+    pub fn produced(&self) -> Option<Produced> {
+        let mut body = &self.body[..];
+        self.header.is_produced.then(|| Produced {
+            producer: body.get_u128_le(),
+            number: body.get_u64_le(),
+        })
     }
 }
 
@@ -129,10 +150,10 @@ impl<'a, F: DiskFile> Window<'a, F> {
         let payload_at = offset + HEADER_BYTES as u64;
         let payload = self.at(payload_at, header.length as usize).await?;
         Ok(match header.payload(&payload) {
-            Ok(payload) => At::Record(Found {
+            Ok(body) => At::Record(Found {
                 offset,
                 header,
-                payload,
+                body,
             }),
             Err(damage) => At::Damage(damage),
         })
@@ -226,7 +247,7 @@ pub struct Walked {
     /// The number of the first record of the last batch: all before it had been durable when it was
     /// written. The segment's first, if it has no record.
     pub batch_first: u64,
-    /// Where the records end.
+    /// Where the records of whole appends end.
     pub end: u64,
     /// The number of the next record.
     pub next: u64,
@@ -254,9 +275,43 @@ impl Walked {
             newest_ms: 0,
         }
     }
+
+    /// Moves on behind a whole append with this first header at this offset.
+    fn pass(&mut self, first: &Header, offset: u64, end: u64, next: u64) {
+        if first.batch_back == 0 {
+            self.batch_at = offset;
+            self.batch_first = first.sequence;
+        }
+        self.newest_ms = first.time_ms;
+        self.oldest_ms.get_or_insert(first.time_ms);
+        self.end = end;
+        self.next = next;
+    }
 }
 
-/// Reads all records of a segment that begins with `first`.
+/// The append whose records are being read.
+struct Reading {
+    /// Its first record.
+    first: Found,
+    /// How many of its records are still to come.
+    left: u32,
+}
+
+impl Reading {
+    /// Takes its next record. False if that is of another append.
+    fn takes(&mut self, header: &Header) -> bool {
+        let is_next = header.append_left + 1 == self.left && !header.is_produced;
+        self.left = header.append_left;
+        is_next
+    }
+
+    fn count(&self) -> u32 {
+        self.first.header.append_left + 1
+    }
+}
+
+/// Reads all records of a segment that begins with `first`. Calls `visit` with the first record of
+/// each append that is whole, and with the number of its records.
 ///
 /// # Errors
 ///
@@ -265,30 +320,43 @@ pub async fn walk<F: DiskFile>(
     file: &F,
     first: u64,
     log_id: u32,
-    mut visit: impl FnMut(&Found),
+    mut visit: impl FnMut(&Found, u32),
 ) -> io::Result<Walked> {
     let mut window = Window::new(file, HEAD_BYTES as u64);
     let mut walked = Walked::new(first, file.size().await?);
+    let (mut at, mut sequence) = (walked.end, walked.next);
+    let mut reading: Option<Reading> = None;
     loop {
-        match window.look(walked.end, walked.next, log_id).await? {
-            At::Record(found) => {
-                visit(&found);
-                if found.header.batch_back == 0 {
-                    walked.batch_at = found.offset;
-                    walked.batch_first = walked.next;
-                }
-                walked.newest_ms = found.header.time_ms;
-                walked.oldest_ms.get_or_insert(walked.newest_ms);
-                walked.end = found.end();
-                walked.next += 1;
-            }
-            At::End => return Ok(walked),
+        let found = match window.look(at, sequence, log_id).await? {
+            At::Record(found) => found,
+            At::End => break,
             At::Damage(damage) => {
                 walked.damage = Some(damage);
-                return Ok(walked);
+                break;
             }
+        };
+        if (reading.as_mut()).is_some_and(|append| !append.takes(&found.header)) {
+            break;
+        }
+        (at, sequence) = (found.end(), sequence + 1);
+        let append = reading.take().unwrap_or(Reading {
+            left: found.header.append_left,
+            first: found,
+        });
+        match append.left {
+            0 => {
+                visit(&append.first, append.count());
+                walked.pass(&append.first.header, append.first.offset, at, sequence);
+            }
+            _ => reading = Some(append),
         }
         // Millions of records must not keep the worker.
         evenkeel::task::checkpoint().await;
     }
+    if reading.is_some() && walked.damage.is_none() {
+        let have = sequence - walked.next;
+        let sequence = walked.next;
+        walked.damage = Some(Damage::CutAppend { sequence, have });
+    }
+    Ok(walked)
 }

@@ -43,7 +43,7 @@ fn is_reached<F>(segments: &[Arc<Segment<F>>], time_ms: u64) -> bool {
         return true;
     };
     let newest_ms = segments[0].newest_ms().unwrap_or(0);
-    following.created_ms.max(newest_ms) >= time_ms
+    following.head.created_ms.max(newest_ms) >= time_ms
 }
 
 /// The first record of this time or later, of those before `end`.

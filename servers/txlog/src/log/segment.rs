@@ -1,10 +1,12 @@
 //! One file of the log: its name, its head, and an index of some of its records.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use evenkeel::fs::{CommitFile, write_all_at};
+
 use super::LogError;
-use super::record::{Damage, HEAD_BYTES};
+use super::record::{Damage, HEAD_BYTES, Head};
 
 /// The least distance between two places in the index.
 const INDEX_STEP_BYTES: u64 = 64 * 1024;
@@ -18,24 +20,28 @@ const CUT_SUFFIX: &str = ".cut";
 pub(super) struct Segment<F> {
     pub(super) name: String,
     pub(super) first: u64,
-    pub(super) created_ms: u64,
+    pub(super) head: Head,
     pub(super) file: F,
     bytes: AtomicU64,
     /// When the newest record was accepted; 0 if that is not known.
     newest_ms: AtomicU64,
+    /// Whether the head in the file is of the newest version.
+    is_newest: AtomicBool,
     /// Numbers of records and their offsets, in order: where to begin to look for a record.
     index: Mutex<Vec<(u64, u64)>>,
 }
 
 impl<F> Segment<F> {
-    pub(super) fn new(first: u64, created_ms: u64, file: F, bytes: u64) -> Self {
+    pub(super) fn new(head: Head, file: F, bytes: u64) -> Self {
+        let first = head.first;
         Self {
             name: name_of(first),
             first,
-            created_ms,
+            head,
             file,
             bytes: AtomicU64::new(bytes),
             newest_ms: AtomicU64::new(0),
+            is_newest: AtomicBool::new(head.is_newest()),
             index: Mutex::new(vec![(first, HEAD_BYTES as u64)]),
         }
     }
@@ -76,6 +82,28 @@ impl<F> Segment<F> {
         if offset >= last + INDEX_STEP_BYTES {
             index.push((sequence, offset));
         }
+    }
+}
+
+impl<F: CommitFile> Segment<F> {
+    pub(super) fn is_newest(&self) -> bool {
+        // Relaxed: only the task that writes the segment asks, and it has set it.
+        self.is_newest.load(Ordering::Relaxed)
+    }
+
+    /// Makes a segment without records one of the newest version of the format, durably.
+    ///
+    /// A crash meanwhile may leave a head that is damaged. It is made anew by the next start, unless
+    /// the log has no other segment and has been trimmed; then that takes a `repair`.
+    pub(super) async fn renew(&self) -> std::io::Result<()> {
+        if self.is_newest() {
+            return Ok(());
+        }
+        write_all_at(&self.file, self.head.renewed().encode(), 0).await?;
+        self.file.sync_data().await?;
+        // Relaxed: see `is_newest`.
+        self.is_newest.store(true, Ordering::Relaxed);
+        Ok(())
     }
 }
 

@@ -1,13 +1,17 @@
 //! Appending: batches of records to the last segment, and a new segment when it is full.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
-use evenkeel::fs::{CommitFile, CommitLog, Position, write_all_at};
+use bytes::{BufMut, Bytes, BytesMut};
+use evenkeel::fs::{CommitFile, Position, ReceiptLog, write_all_at};
 use tokio::sync::OwnedMutexGuard;
+use txlog_client::frame::Produced;
 
-use super::record::{HEAD_BYTES, Head, Header};
+use super::append::{Item, Receipt, Refusal, Stored};
+use super::producers::Producers;
+use super::record::{HEAD_BYTES, Head, Header, PRODUCED_BYTES};
 use super::segment::{Segment, name_of};
 use super::{Disk, End, LogError, Shared, now_ms};
 
@@ -23,9 +27,18 @@ pub(super) struct Active<F> {
     pub(super) next: u64,
     /// When the first record of the segment was accepted; `None` if it has none.
     pub(super) oldest_ms: Option<u64>,
+    /// As of the records before `next`.
+    pub(super) producers: Producers,
     /// Set between batches. Cleared when a batch or a new segment begins, and set again when that
     /// has succeeded; so it stays cleared after a failure. Cleared for good when the log closes.
     pub(super) is_sound: bool,
+}
+
+impl<F: CommitFile> Active<F> {
+    /// Whether it has records of an earlier version of the format, and gets no more.
+    fn is_of_old_version(&self) -> bool {
+        self.has_records() && !self.segment.is_newest()
+    }
 }
 
 impl<F> Active<F> {
@@ -47,6 +60,8 @@ pub(super) struct Writer<D: Disk> {
     /// From a batch's write to its sync.
     active: Option<OwnedMutexGuard<Active<D::File>>>,
     buffer: BytesMut,
+    /// What became of the appends of the batch, in their order.
+    receipts: VecDeque<Receipt>,
 }
 
 impl<D: Disk> Writer<D> {
@@ -56,31 +71,118 @@ impl<D: Disk> Writer<D> {
             shared,
             active: None,
             buffer: BytesMut::new(),
+            receipts: VecDeque::new(),
         }
     }
 
+    /// Decides on an append, in the order of all appends: `next` is the number that its first record
+    /// gets. All records before the batch are durable, and what comes before it in the batch is
+    /// written with it; so nothing that fails can make the decision wrong.
+    fn decide(active: &mut Active<D::File>, next: u64, item: &Item) -> Receipt {
+        let Item::Many(batch) = item else {
+            return Ok(next.into());
+        };
+        let count = batch.records.count();
+        // A repetition first: what it expects was so when it was stored.
+        if let Some(produced) = batch.producer
+            && let Some(first) = active.producers.find(produced, count)?
+        {
+            let repeated = true;
+            return Ok(Stored {
+                first,
+                count,
+                repeated,
+            });
+        }
+        if let Some(expected) = batch.expected.filter(|&expected| expected != next) {
+            return Err(Refusal::NotExpected { expected, next });
+        }
+        if let Some(produced) = batch.producer {
+            active.producers.store(produced, count, next);
+        }
+        Ok(Stored {
+            first: next,
+            count,
+            repeated: false,
+        })
+    }
+
+    /// Decides on all appends, and encodes those that are stored. Returns their bytes and the number
+    /// after them.
     fn encode(
         &mut self,
-        active: &Active<D::File>,
-        first: u64,
-        records: &[Bytes],
+        active: &mut Active<D::File>,
+        items: &[Item],
         time_ms: u64,
-    ) -> Bytes {
-        let mut offset = active.end;
-        for (back, payload) in records.iter().enumerate() {
-            let header = Header {
-                sequence: first + back as u64,
-                time_ms,
-                batch_back: back as u32,
-                length: payload.len() as u32,
-                payload_crc: crc32fast::hash(payload),
-                log_id: self.shared.log_id,
-            };
-            active.segment.remember(header.sequence, offset);
-            header.encode(payload, &mut self.buffer);
-            offset += header.record_bytes() as u64;
+    ) -> (Bytes, u64) {
+        let mut encoder = Encoder {
+            log_id: self.shared.log_id,
+            time_ms,
+            begin: active.next,
+            next: active.next,
+            buffer: &mut self.buffer,
+        };
+        for item in items {
+            let receipt = Self::decide(active, encoder.next, item);
+            if receipt.is_ok_and(|stored| !stored.repeated) {
+                let offset = active.end + encoder.buffer.len() as u64;
+                active.segment.remember(encoder.next, offset);
+                encoder.add(item);
+            }
+            self.receipts.push_back(receipt);
         }
-        self.buffer.split().freeze()
+        let next = encoder.next;
+        (self.buffer.split().freeze(), next)
+    }
+}
+
+/// Encodes the records of a batch.
+struct Encoder<'a> {
+    log_id: u32,
+    time_ms: u64,
+    /// The number of the batch's first record.
+    begin: u64,
+    next: u64,
+    buffer: &'a mut BytesMut,
+}
+
+impl Encoder<'_> {
+    fn add(&mut self, item: &Item) {
+        match item {
+            Item::One(payload) => self.record(payload, 0, false),
+            Item::Many(batch) => {
+                let mut left = batch.records.count();
+                let mut producer = batch.producer;
+                for payload in batch.records.iter() {
+                    left -= 1;
+                    match producer.take() {
+                        None => self.record(payload, left, false),
+                        Some(Produced { producer, number }) => {
+                            let mut body = BytesMut::with_capacity(PRODUCED_BYTES + payload.len());
+                            body.put_u128_le(producer);
+                            body.put_u64_le(number);
+                            body.put_slice(payload);
+                            self.record(&body, left, true);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn record(&mut self, body: &[u8], append_left: u32, is_produced: bool) {
+        let header = Header {
+            sequence: self.next,
+            time_ms: self.time_ms,
+            batch_back: (self.next - self.begin) as u32,
+            append_left,
+            is_produced,
+            length: body.len() as u32,
+            payload_crc: crc32fast::hash(body),
+            log_id: self.log_id,
+        };
+        header.encode(body, self.buffer);
+        self.next += 1;
     }
 }
 
@@ -102,7 +204,8 @@ impl<D: Disk> Shared<D> {
             // Not synced: after a crash there may be zeros behind the records, which is allowed.
             active.segment.file.set_len(active.end).await?;
         }
-        let segment = create(&self.disk, active.next, self.log_id).await?;
+        let has_producers = !active.producers.is_empty();
+        let segment = create(&self.disk, active.next, self.log_id, has_producers).await?;
         active.segment = Arc::new(segment);
         active.end = HEAD_BYTES as u64;
         active.len = active.end;
@@ -117,8 +220,11 @@ impl<D: Disk> Shared<D> {
     }
 }
 
-impl<D: Disk> CommitLog for Writer<D> {
-    async fn write(&mut self, first: Position, records: &[Bytes]) -> io::Result<()> {
+impl<D: Disk> ReceiptLog for Writer<D> {
+    type Record = Item;
+    type Receipt = Receipt;
+
+    async fn write(&mut self, _: Position, items: &[Item]) -> io::Result<()> {
         let mut active = Arc::clone(&self.shared.active).lock_owned().await;
         if let Some(halt) = self.shared.halt.get() {
             return Err(io::Error::other(halt.clone()));
@@ -128,10 +234,15 @@ impl<D: Disk> CommitLog for Writer<D> {
         }
         active.is_sound = false;
         let time_ms = now_ms();
-        if self.shared.is_full(&active, time_ms) {
+        if self.shared.is_full(&active, time_ms) || active.is_of_old_version() {
             self.shared.rotate(&mut active).await?;
         }
-        let bytes = self.encode(&active, first.index, records, time_ms);
+        let (bytes, next) = self.encode(&mut active, items, time_ms);
+        if bytes.is_empty() {
+            // All were refused or repeated.
+            active.is_sound = true;
+            return Ok(());
+        }
         let end = active.end + bytes.len() as u64;
         let ahead = self.shared.config.ahead_bytes;
         if ahead > 0 && end > active.len {
@@ -139,9 +250,10 @@ impl<D: Disk> CommitLog for Writer<D> {
             active.segment.file.set_len(len).await?;
             active.len = len;
         }
+        active.segment.renew().await?;
         write_all_at(&active.segment.file, bytes, active.end).await?;
         active.end = end;
-        active.next = first.index + records.len() as u64;
+        active.next = next;
         active.segment.set_newest_ms(time_ms);
         active.oldest_ms.get_or_insert(time_ms);
         self.active = Some(active);
@@ -161,6 +273,12 @@ impl<D: Disk> CommitLog for Writer<D> {
         active.is_sound = true;
         Ok(())
     }
+
+    fn receipt(&mut self, _: Position) -> Receipt {
+        self.receipts
+            .pop_front()
+            .expect("there is one for each append")
+    }
 }
 
 /// Creates a segment whose head and name survive a crash. The log has its mark by then.
@@ -168,17 +286,12 @@ pub(super) async fn create<D: Disk>(
     disk: &D,
     first: u64,
     log_id: u32,
+    has_producers: bool,
 ) -> io::Result<Segment<D::File>> {
-    let created_ms = now_ms();
-    let head = Head {
-        log_id,
-        first,
-        created_ms,
-        marked: true,
-    };
+    let head = Head::new(log_id, first, now_ms(), has_producers);
     let file = disk.create(&name_of(first)).await?;
     write_all_at(&file, head.encode(), 0).await?;
     file.sync_data().await?;
     disk.sync_names().await?;
-    Ok(Segment::new(first, created_ms, file, HEAD_BYTES as u64))
+    Ok(Segment::new(head, file, HEAD_BYTES as u64))
 }

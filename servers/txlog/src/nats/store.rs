@@ -1,7 +1,7 @@
 //! The store: a stream, its records by their sequence numbers.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, Ready};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -15,7 +15,8 @@ use super::config::NatsConfig;
 use super::error::NatsError;
 use super::history::log_of;
 use super::inner::{Inner, PENDING_KIB, lock};
-use crate::log::ReadLimits;
+use crate::log::{Batch, ReadLimits, Stored};
+use crate::server::BATCH_BYTES_MAX;
 use crate::store::{Found, Identity, Store, StoreError};
 
 /// A JetStream as a [`Store`]. Clones share it. It needs a Tokio runtime beside the one of its
@@ -92,6 +93,7 @@ impl fmt::Debug for NatsStore {
 
 impl Store for NatsStore {
     type Pending = NatsPending;
+    type PendingBatch = Ready<Result<Stored, StoreError>>;
 
     async fn submit(&self, payload: Bytes) -> Result<NatsPending, StoreError> {
         let inner = &self.inner;
@@ -121,6 +123,17 @@ impl Store for NatsStore {
             outcome: inner.appends.add(payload, room),
             _inner: Arc::clone(inner),
         })
+    }
+
+    /// NATS cannot store several records all or none.
+    async fn submit_batch(&self, _: Batch) -> Result<Self::PendingBatch, StoreError> {
+        let text = "the server keeps its records in a JetStream, which takes no batches: append \
+                    the records one by one, or use a server with a directory";
+        Err(StoreError::new(Code::Unsupported, text))
+    }
+
+    fn batch_bytes_max(&self) -> usize {
+        BATCH_BYTES_MAX
     }
 
     async fn read(&self, from: u64, limits: ReadLimits) -> Result<Found, StoreError> {

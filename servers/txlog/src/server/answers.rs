@@ -15,6 +15,7 @@ use txlog_client::frame::{Code, Response};
 
 use super::memory::Room;
 use super::peers::{Cut, Last, PROGRESS_BYTES, Peer};
+use crate::log::Stored;
 use crate::store::StoreError;
 
 /// How many bytes of small answers are gathered for one write. Each connection may hold as many, or
@@ -36,6 +37,8 @@ pub(super) enum Ordered<P> {
 pub(super) struct Append<P> {
     pub(super) id: u64,
     pub(super) record: P,
+    /// Whether the client sent a batch.
+    pub(super) is_batch: bool,
     /// When it came.
     pub(super) began: Instant,
     /// Its place among the connection's pending appends, until it is answered.
@@ -68,7 +71,7 @@ pub(super) struct Answers<P> {
 
 impl<P> Answers<P>
 where
-    P: Future<Output = Result<u64, StoreError>> + Unpin,
+    P: Future<Output = Result<Stored, StoreError>> + Unpin,
 {
     /// Sends answers as they come, all small ones that are ready in one write.
     ///
@@ -163,13 +166,51 @@ where
         let Poll::Ready(result) = Pin::new(&mut append.record).poll(cx) else {
             return Poll::Pending;
         };
-        let id = append.id;
+        let (id, is_batch) = (append.id, append.is_batch);
         self.peer.ended(last(append.began, result.as_ref().err()));
         self.front = None;
         Poll::Ready(match result {
-            Ok(sequence) => Response::Appended { id, sequence },
-            Err(StoreError { code, text }) => Response::Refused { id, code, text },
+            Ok(stored) => stored_as(id, stored, is_batch),
+            Err(error) => refused_with(id, error),
         })
+    }
+}
+
+fn stored_as(id: u64, stored: Stored, is_batch: bool) -> Response {
+    let Stored {
+        first,
+        count,
+        repeated,
+    } = stored;
+    match is_batch {
+        true => Response::Stored {
+            id,
+            first,
+            count,
+            repeated,
+        },
+        false => {
+            let sequence = first;
+            Response::Appended { id, sequence }
+        }
+    }
+}
+
+/// A refusal with the error's own numbers. Version 1 has none, and no error that has them.
+pub(super) fn refused_with(id: u64, error: StoreError) -> Response {
+    let StoreError {
+        code,
+        text,
+        numbers,
+    } = error;
+    match numbers {
+        None => Response::Refused { id, code, text },
+        Some(numbers) => Response::RefusedAt {
+            id,
+            code,
+            numbers,
+            text,
+        },
     }
 }
 

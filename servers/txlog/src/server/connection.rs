@@ -114,7 +114,7 @@ async fn greet<S: Store>(
     let store = log.as_deref().map(|log| &log.store);
     let welcome = welcome(&context, store, hello.version);
     send(&mut ends.write, &welcome, stall_max).await?;
-    let bytes_max = frame_bytes_max(store, hello.login);
+    let bytes_max = frame_bytes_max(&context, store, hello.login);
     ends.frames.set_frame_bytes_max(bytes_max);
     idle(context, ends, hello, log).await
 }
@@ -144,7 +144,9 @@ async fn idle<S: Store>(
         };
         let refused = hello.login.refuses(&asked.request);
         let answer = match (&asked.request, refused, &log) {
-            (_, Some((id, StoreError { code, text })), _) => Response::Refused { id, code, text },
+            (_, Some((id, StoreError { code, text, .. })), _) => {
+                Response::Refused { id, code, text }
+            }
             (&Request::Ping { id }, ..) => Response::Pong { id },
             (&Request::Health { id, within_ms }, _, Some(log)) => {
                 let within = Duration::from_millis(within_ms.into());
@@ -225,13 +227,20 @@ async fn open<S: Store>(
 /// Other requests than appends must fit as well, however small records have to be, and batches are
 /// the largest. Who may not append has no use for more than the small ones, and could hold memory
 /// by it.
-fn frame_bytes_max(store: Option<&impl Store>, login: Login) -> usize {
+fn frame_bytes_max<S: Store>(context: &Context<S>, store: Option<&S>, login: Login) -> usize {
     match store {
-        Some(store) if login.rights.allow(Permission::Append) => {
-            (store.record_bytes_max() + APPEND_OVERHEAD).max(BATCH_BYTES_MAX + BATCH_OVERHEAD)
-        }
+        Some(store) if login.rights.allow(Permission::Append) => (store.record_bytes_max()
+            + APPEND_OVERHEAD)
+            .max(batch_bytes_max(context, store) + BATCH_OVERHEAD)
+            .max(HELLO_BYTES_MAX),
         _ => HELLO_BYTES_MAX,
     }
+}
+
+/// A batch is no larger than its store takes, nor than the memory for all appends.
+fn batch_bytes_max<S: Store>(context: &Context<S>, store: &S) -> usize {
+    let of_memory = context.memory.batch_bytes_max();
+    BATCH_BYTES_MAX.min(store.batch_bytes_max()).min(of_memory)
 }
 
 fn check_hello(frame: Option<Bytes>) -> Result<(u16, Access), Fault> {
@@ -260,6 +269,7 @@ fn welcome<S: Store>(context: &Context<S>, store: Option<&S>, version: u16) -> R
     let nothing = Identity { log: 0, epoch: 0 };
     let Identity { log, epoch } = store.map_or(nothing, Store::identity);
     let record_bytes_max = store.map_or(BATCH_BYTES_MAX, Store::record_bytes_max);
+    let batch_bytes_max = store.map_or(BATCH_BYTES_MAX, |store| batch_bytes_max(context, store));
     Response::Welcome {
         version,
         record_bytes_max: u32::try_from(record_bytes_max).unwrap_or(u32::MAX),
@@ -267,7 +277,7 @@ fn welcome<S: Store>(context: &Context<S>, store: Option<&S>, version: u16) -> R
         first,
         next,
         of: (version > VERSION_MIN).then_some(txlog_client::Identity { log, epoch }),
-        batch_bytes_max: (version > 2).then_some(BATCH_BYTES_MAX as u32),
+        batch_bytes_max: (version > 2).then_some(batch_bytes_max as u32),
     }
 }
 
@@ -462,7 +472,7 @@ impl Fault {
 }
 
 impl From<StoreError> for Fault {
-    fn from(StoreError { code, text }: StoreError) -> Self {
+    fn from(StoreError { code, text, .. }: StoreError) -> Self {
         Self { code, text }
     }
 }

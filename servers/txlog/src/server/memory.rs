@@ -133,6 +133,11 @@ impl Memory {
         })
     }
 
+    /// The most bytes of a batch for which there is room.
+    pub(super) fn batch_bytes_max(&self) -> usize {
+        self.appends.bytes.saturating_sub(frame_bytes(0))
+    }
+
     /// The limits of a read, so that many others have room as well.
     pub(super) fn limit(&self, limits: ReadLimits) -> ReadLimits {
         let most = self.reads.bytes / READ_PART;

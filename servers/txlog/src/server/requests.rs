@@ -1,7 +1,9 @@
 //! The requests of a connection that appends or reads, each begun as soon as there is room for it.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{self, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -11,7 +13,7 @@ use txlog_client::frame::{Code, RECORD_OVERHEAD, Request, Response, VERSION_MIN}
 use txlog_client::wire::FrameReader;
 
 use super::Context;
-use super::answers::{Answer, Append, Ordered, last};
+use super::answers::{Answer, Append, Ordered, last, refused_with};
 use super::connection::{Asked, End, Fault, next_request};
 use super::login::Login;
 use super::logs::Lease;
@@ -19,8 +21,40 @@ use super::lookups::Lookup;
 use super::memory::Room;
 use super::peers::Peer;
 use super::reads::{self, Reading};
-use crate::log::ReadLimits;
+use crate::log::{Batch, ReadLimits, Stored};
 use crate::store::{Identity, Store, StoreError};
+
+/// What a request appends.
+enum Appended {
+    Record(Bytes),
+    Batch(Batch),
+}
+
+impl Appended {
+    fn bytes(&self) -> usize {
+        match self {
+            Appended::Record(payload) => payload.len(),
+            Appended::Batch(batch) => batch.bytes(),
+        }
+    }
+}
+
+/// What a store has taken.
+pub(super) enum Submitted<S: Store> {
+    Record(S::Pending),
+    Batch(S::PendingBatch),
+}
+
+impl<S: Store> Future for Submitted<S> {
+    type Output = Result<Stored, StoreError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Self::Output> {
+        match self.get_mut() {
+            Submitted::Record(record) => Pin::new(record).poll(cx).map_ok(Stored::from),
+            Submitted::Batch(batch) => Pin::new(batch).poll(cx),
+        }
+    }
+}
 
 /// The state of the task that reads requests.
 pub(super) struct Requests<S: Store> {
@@ -38,7 +72,7 @@ pub(super) struct Requests<S: Store> {
     pub(super) reads: Arc<Semaphore>,
     /// The connection's share of the memory for reads.
     pub(super) share: Arc<Semaphore>,
-    pub(super) ordered: mpsc::Sender<Ordered<S::Pending>>,
+    pub(super) ordered: mpsc::Sender<Ordered<Submitted<S>>>,
     pub(super) others: mpsc::Sender<Answer>,
     /// Dropped when no more requests are taken: then reads stop waiting for new records.
     pub(super) taking: watch::Sender<()>,
@@ -76,7 +110,18 @@ impl<S: Store> Requests<S> {
             return Ok(self.answer(self.refused(id, error)).await);
         }
         match request {
-            Request::Append { id, payload } => Ok(self.append(id, payload, room).await.is_some()),
+            Request::Append { id, payload } => {
+                self.append(id, Appended::Record(payload), room).await
+            }
+            Request::Batch {
+                id,
+                expected,
+                producer,
+                records,
+            } => {
+                let batch = Batch::new(records).expecting(expected).of(producer);
+                self.append(id, Appended::Batch(batch), room).await
+            }
             Request::Read {
                 id,
                 from,
@@ -85,16 +130,10 @@ impl<S: Store> Requests<S> {
                 wait_ms,
                 of,
             } => {
-                let most = self.context.config.read_bytes_max;
-                let limits = ReadLimits {
-                    // Records without bytes take memory, too.
-                    records_max: (records_max as usize).clamp(1, (most / RECORD_OVERHEAD).max(1)),
-                    bytes_max: (bytes_max as usize).min(most),
-                };
                 let reading = Reading {
                     id,
                     from,
-                    limits: self.context.memory.limit(limits),
+                    limits: self.limits(records_max, bytes_max),
                     wait: Duration::from_millis(wait_ms.into()),
                     of,
                     version: self.version,
@@ -109,9 +148,7 @@ impl<S: Store> Requests<S> {
                 Ok(true)
             }
             Request::Ping { id } => Ok(self.answer(Response::Pong { id }).await),
-            Request::Batch { id, .. }
-            | Request::Cursor { id, .. }
-            | Request::Cursors { id, .. } => {
+            Request::Cursor { id, .. } | Request::Cursors { id, .. } => {
                 let error = StoreError::new(Code::Unsupported, "not yet");
                 Ok(self.answer(self.refused(id, error)).await)
             }
@@ -129,31 +166,48 @@ impl<S: Store> Requests<S> {
         }
     }
 
+    /// The limits of a read for which a client asks.
+    fn limits(&self, records_max: u32, bytes_max: u32) -> ReadLimits {
+        let most = self.context.config.read_bytes_max;
+        self.context.memory.limit(ReadLimits {
+            // Records without bytes take memory, too.
+            records_max: (records_max as usize).clamp(1, (most / RECORD_OVERHEAD).max(1)),
+            bytes_max: (bytes_max as usize).min(most),
+        })
+    }
+
     async fn answer(&self, response: Response) -> bool {
         self.others.send(Answer::Small(response)).await.is_ok()
     }
 
+    /// False if the sender of answers has ended.
+    async fn append(&self, id: u64, appended: Appended, room: Option<Room>) -> Result<bool, Fault> {
+        Ok(self.try_append(id, appended, room).await.is_some())
+    }
+
     /// `None` if the sender of answers has ended.
-    async fn append(&self, id: u64, payload: Bytes, room: Option<Room>) -> Option<()> {
+    async fn try_append(&self, id: u64, appended: Appended, room: Option<Room>) -> Option<()> {
         // Places first, which bounds the pending appends. If the sender of answers has ended, all
         // places are free.
         let place = Arc::clone(&self.appends).acquire_owned().await.ok()?;
         let room = match room {
             Some(room) => room,
             None => tokio::select! {
-                room = self.context.memory.for_append(&self.peer, payload.len()) => room,
+                room = self.context.memory.for_append(&self.peer, appended.bytes()) => room,
                 () = self.ordered.closed() => return None,
             },
         };
         let answer = self.ordered.reserve().await.ok()?;
         let began = Instant::now();
         self.peer.submitting(Some(began));
-        let submitted = self.submit(payload).await;
+        let is_batch = matches!(appended, Appended::Batch(_));
+        let submitted = self.submit(appended).await;
         self.peer.submitting(None);
         answer.send(match submitted {
             Ok(record) => Ordered::Append(Append {
                 id,
                 record,
+                is_batch,
                 began,
                 _place: place,
                 _room: room,
@@ -168,14 +222,18 @@ impl<S: Store> Requests<S> {
 
     /// Submits a record, unless it is too large: where records have to be small, a frame may have
     /// room for more.
-    async fn submit(&self, payload: Bytes) -> Result<S::Pending, StoreError> {
+    async fn submit(&self, appended: Appended) -> Result<Submitted<S>, StoreError> {
         let store = &self.log.store;
+        let payload = match appended {
+            Appended::Record(payload) => payload,
+            Appended::Batch(batch) => return store.submit_batch(batch).await.map(Submitted::Batch),
+        };
         let (bytes, bytes_max) = (payload.len(), store.record_bytes_max());
         if bytes > bytes_max {
             let text = format!("a record of {bytes} bytes; the server takes {bytes_max} at most");
             return Err(StoreError::new(Code::RecordTooLarge, text));
         }
-        store.submit(payload).await
+        store.submit(payload).await.map(Submitted::Record)
     }
 
     async fn begin_read(&self, reading: Reading) {
@@ -258,15 +316,16 @@ impl<S: Store> Requests<S> {
 
 /// An error as a client of this version is told, with the numbers that it needs to go on.
 pub(super) fn refused<S: Store>(store: &S, version: u16, id: u64, error: StoreError) -> Response {
-    let StoreError { code, text } = error;
+    let code = error.code;
     let numbers = match code {
         Code::OutOfRange => <[u64; 2]>::from(store.bounds()),
         Code::OtherLog | Code::NewEpoch => {
             let Identity { log, epoch } = store.identity();
             [log, epoch]
         }
-        _ => return Response::Refused { id, code, text },
+        _ => return refused_with(id, error),
     };
+    let text = error.text;
     match version {
         VERSION_MIN => Response::Refused { id, code, text },
         _ => Response::RefusedAt {

@@ -60,6 +60,18 @@ mod tests {
 
     impl Store for Times {
         type Pending = Ready<Result<u64, StoreError>>;
+        type PendingBatch = std::future::Ready<Result<crate::log::Stored, StoreError>>;
+
+        async fn submit_batch(
+            &self,
+            _: crate::log::Batch,
+        ) -> Result<Self::PendingBatch, StoreError> {
+            unreachable!("nothing is appended here")
+        }
+
+        fn batch_bytes_max(&self) -> usize {
+            0
+        }
 
         async fn submit(&self, _: Bytes) -> Result<Self::Pending, StoreError> {
             Ok(ready(Err(StoreError::new(Code::Closing, "it is full"))))

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::watch;
-use txlog::log::{Log, LogConfig, ReadLimits};
+use txlog::log::{Batch, Log, LogConfig, ReadLimits, Stored};
 use txlog::store::{Found, Identity, Store, StoreError};
+use txlog_client::frame::Code;
 
 use super::memory::MemoryDisk;
 
@@ -32,6 +33,15 @@ impl Held {
 
 impl Store for Held {
     type Pending = Pin<Box<dyn Future<Output = Result<u64, StoreError>> + Send>>;
+    type PendingBatch = std::future::Ready<Result<Stored, StoreError>>;
+
+    async fn submit_batch(&self, _: Batch) -> Result<Self::PendingBatch, StoreError> {
+        Err(StoreError::new(Code::Unsupported, "not in this test"))
+    }
+
+    fn batch_bytes_max(&self) -> usize {
+        1_000
+    }
 
     async fn submit(&self, payload: Bytes) -> Result<Self::Pending, StoreError> {
         let pending = Store::submit(&self.log, payload).await?;

@@ -323,7 +323,7 @@ impl<S: Store> Turn<S> {
         let closed = log.store.close().await;
         // Its directory is free from here on.
         drop(log);
-        let closed = closed.map_err(|StoreError { code, text }| {
+        let closed = closed.map_err(|StoreError { code, text, .. }| {
             StoreError::new(code, format!("the log {}: {text}", self.name))
         });
         if let Err(error) = &closed {

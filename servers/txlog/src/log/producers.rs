@@ -1,0 +1,133 @@
+//! What the log knows of its producers: which of their records it has stored, and where. Pure.
+//!
+//! A producer numbers its records 0, 1, 2 and so on. The log stores them in that order, each once:
+//!
+//! | a batch of the producer's numbers `n` to `n + count - 1`; its next is `p` | |
+//! |---|---|
+//! | `n = p`, or `n = 0` of a producer that is not known | is stored |
+//! | `n + count <= p`, in one row in the log | has been stored: gets the same numbers again |
+//! | `n + count <= p`, in several rows, or too long ago | refused as [`Past`](Refusal::Past) |
+//! | `n < p < n + count` | refused as a [`Gap`](Refusal::Gap): send what begins with `p` |
+//! | `n > p` | refused as a gap |
+//! | `n > 0` of a producer that is not known | refused as [`Unknown`](Refusal::Unknown) |
+//!
+//! What the records hold is not compared. Where they are is kept for the last [`ROWS_MAX`] rows of a
+//! producer; batches that follow each other in the log without others between are one row.
+//!
+//! If there are too many producers, the one goes that has not stored anything for the longest time.
+//! That depends only on the records, so the log that is opened again knows the same producers.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use txlog_client::frame::Produced;
+
+use super::append::Refusal;
+
+/// How many rows of a producer are known: more than a client has batches under way. A row takes 24
+/// bytes.
+pub const ROWS_MAX: usize = 128;
+
+/// The producers of a log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Producers {
+    count_max: usize,
+    known: HashMap<u128, Known>,
+    /// By the first record of their latest append.
+    by_use: BTreeMap<u64, u128>,
+}
+
+/// A producer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Known {
+    /// Its next number.
+    next: u64,
+    /// The first record of its latest append.
+    latest: u64,
+    /// Where its records are, in order.
+    rows: VecDeque<Row>,
+}
+
+/// Records whose numbers are in a row, the producer's and the log's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Row {
+    number: u64,
+    first: u64,
+    count: u64,
+}
+
+impl Producers {
+    /// None yet, and so many at most.
+    pub fn new(count_max: usize) -> Self {
+        Self {
+            count_max: count_max.max(1),
+            ..Self::default()
+        }
+    }
+
+    /// Whether the records of a batch have been stored, and the number of the first one then.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal`]: it cannot be stored.
+    pub fn find(&self, produced: Produced, count: u32) -> Result<Option<u64>, Refusal> {
+        let Produced { producer, number } = produced;
+        let Some(Known { next, rows, .. }) = self.known.get(&producer) else {
+            return match number {
+                0 => Ok(None),
+                _ => Err(Refusal::Unknown { number }),
+            };
+        };
+        let (next, end) = (*next, number.saturating_add(count.into()));
+        if number == next {
+            return Ok(None);
+        }
+        if end > next {
+            return Err(Refusal::Gap { number, next });
+        }
+        let row = rows.iter().rev().find(|row| row.number <= number);
+        match row.filter(|row| end <= row.number + row.count) {
+            Some(row) => Ok(Some(row.first + (number - row.number))),
+            None => Err(Refusal::Past { number, end, next }),
+        }
+    }
+
+    /// Notes that a batch is stored, the first of its records under this number.
+    pub fn store(&mut self, produced: Produced, count: u32, first: u64) {
+        let Produced { producer, number } = produced;
+        let count = u64::from(count);
+        if !self.known.contains_key(&producer) && self.known.len() >= self.count_max {
+            self.forget_one();
+        }
+        let known = self.known.entry(producer).or_default();
+        self.by_use.remove(&known.latest);
+        self.by_use.insert(first, producer);
+        known.latest = first;
+        if known.next != number {
+            // It was forgotten, and began anew.
+            known.rows.clear();
+        }
+        known.next = number.saturating_add(count);
+        match known.rows.back_mut() {
+            Some(row) if row.first + row.count == first => row.count += count,
+            _ => known.rows.push_back(Row {
+                number,
+                first,
+                count,
+            }),
+        }
+        if known.rows.len() > ROWS_MAX {
+            known.rows.pop_front();
+        }
+    }
+
+    /// Whether none is known.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    fn forget_one(&mut self) {
+        if let Some((_, producer)) = self.by_use.pop_first() {
+            self.known.remove(&producer);
+        }
+    }
+}
