@@ -116,6 +116,9 @@ pub enum ClientError {
     /// The session was closed before this was sent.
     #[error("the session is closed")]
     Closed,
+    /// This program gave it up.
+    #[error("this program has given it up")]
+    GivenUp,
 }
 
 /// What to check if there is no connection.

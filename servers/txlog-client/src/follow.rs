@@ -57,6 +57,11 @@ impl Follower {
         }
     }
 
+    /// Its connection, the number to read on from, and the records before that.
+    pub(crate) fn into_parts(self) -> (Client, u64, VecDeque<Record>) {
+        (self.client, self.next, self.records)
+    }
+
     /// Waits for the next record.
     ///
     /// # Errors

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
-use self::carrier::Carrier;
+use self::carrier::{Carrier, Start};
 pub use self::follower::SessionFollower;
 use self::link::Link;
 pub use self::outcome::AppendError;
@@ -30,7 +30,7 @@ use crate::client::ServerInfo;
 use crate::connect::Connect;
 use crate::cursor::Cursor;
 use crate::error::ClientError;
-use crate::follow::ReadFrom;
+use crate::follow::{Follower, ReadFrom};
 
 /// The bounds of a session.
 #[derive(Clone, Copy, Debug)]
@@ -94,6 +94,7 @@ pub struct Session {
     /// Units of pending records: see `units`.
     room: Arc<Semaphore>,
     link: Arc<Link>,
+    given_up: mpsc::UnboundedSender<oneshot::Sender<()>>,
     options: SessionOptions,
 }
 
@@ -138,18 +139,21 @@ impl Session {
         })?;
         let (queue, items) = mpsc::unbounded_channel();
         let room = Arc::new(Semaphore::new(units_max(&options)));
-        let carrier = Carrier::new(
-            Arc::clone(&link),
-            items,
-            Arc::clone(&room),
-            options.give_up_after,
-            u128::from_le_bytes(id),
-        );
+        let (given_up, give_up) = mpsc::unbounded_channel();
+        let carrier = Carrier::new(Start {
+            link: Arc::clone(&link),
+            queue: items,
+            room: Arc::clone(&room),
+            give_up,
+            give_up_after: options.give_up_after,
+            producer: u128::from_le_bytes(id),
+        });
         drop(evenkeel::spawn(carrier.run()));
         Ok(Self {
             queue,
             room,
             link,
+            given_up,
             options,
         })
     }
@@ -186,7 +190,8 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`AppendError::NotStored`]: the session was closed.
+    /// [`AppendError::NotStored`]: the session was closed, or the record is larger than the server
+    /// takes, as far as that is known from a connection.
     ///
     /// # Cancel safety
     ///
@@ -194,6 +199,7 @@ impl Session {
     /// returned one is, the record is appended all the same.
     pub async fn submit(&self, record: impl Into<Bytes>) -> Result<Appending, AppendError> {
         let record = record.into();
+        self.link.check_record(&record)?;
         let units = units(record.len(), &self.options);
         // It is closed when the session is.
         let room = self.room.acquire_many(units).await.map_err(|_| closed())?;
@@ -236,9 +242,28 @@ impl Session {
         drop(room);
     }
 
+    /// Settles all pending records now, as what is known of them: those that were sent and not
+    /// answered are [unknown](AppendError::Unknown), the others not stored. The session goes on.
+    ///
+    /// # Cancel safety
+    ///
+    /// If it is dropped, they are settled all the same.
+    pub async fn give_up(&self) {
+        let (told, settled) = oneshot::channel();
+        if self.given_up.send(told).is_ok() {
+            // It is dropped if the carrier ends, and then nothing is pending.
+            let _ = settled.await;
+        }
+    }
+
     /// Reads records in order from there on, and waits for new ones; on a connection of its own.
     pub fn follow(&self, from: ReadFrom) -> SessionFollower {
         SessionFollower::new(self.link.another(), self.options.give_up_after, from)
+    }
+
+    /// Reads on where this follower is, on its connection for as long as that lasts.
+    pub fn adopt(&self, follower: Follower) -> SessionFollower {
+        SessionFollower::adopt(self.link.another(), self.options.give_up_after, follower)
     }
 
     /// Reads records in order from a cursor on, and waits for new ones; on a connection of its own.

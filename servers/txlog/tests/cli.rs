@@ -163,10 +163,14 @@ fn an_append_that_fails_says_which_it_was_and_what_became_of_those_before() {
         (
             &["one", "two", "much too long", "four"][..],
             "1\n2\n",
-            "the first 2 are",
+            "stored: 1 to 2; surely not stored: 3; stored or not, which is unknown: none",
         ),
-        (&["three", "much too long"], "3\n", "only the first is"),
-        (&["much too long"], "", "none of them is"),
+        (
+            &["three", "much too long"],
+            "3\n",
+            "stored: 1; surely not stored: 2",
+        ),
+        (&["much too long"], "", "stored: none; surely not stored: 1"),
     ] {
         let mut arguments = vec!["append", "--server", &address];
         arguments.extend(records);

@@ -21,11 +21,11 @@ use std::time::{Duration, Instant};
 
 use evenkeel::time::{sleep, timeout};
 use tokio::sync::mpsc::error::TryRecvError;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::link::{Link, may_pass};
 use super::outcome::AppendError;
-use super::portion::{Entry, Portion, Verdict, Way, verdict};
+use super::portion::{Entry, Portion, Verdict, Way, record_bytes_max, verdict};
 use crate::client::{Client, ServerInfo, disconnected};
 use crate::error::ClientError;
 use crate::frame::{BATCHED_OVERHEAD, Code, Produced};
@@ -43,6 +43,7 @@ pub(super) struct Carrier {
     /// No more comes from the queue.
     is_closed: bool,
     room: Arc<Semaphore>,
+    give_up: mpsc::UnboundedReceiver<oneshot::Sender<()>>,
     give_up_after: Duration,
     producer: Produced,
     /// How often the records became a new producer's since one was stored.
@@ -59,26 +60,42 @@ pub(super) struct Carrier {
     ready: VecDeque<Entry>,
 }
 
+/// What a carrier begins with.
+pub(super) struct Start {
+    pub(super) link: Arc<Link>,
+    pub(super) queue: mpsc::UnboundedReceiver<Entry>,
+    pub(super) room: Arc<Semaphore>,
+    /// To settle at once all that is pending, and to tell when it is.
+    pub(super) give_up: mpsc::UnboundedReceiver<oneshot::Sender<()>>,
+    pub(super) give_up_after: Duration,
+    /// The id of its first producer; later ones count on from there.
+    pub(super) producer: u128,
+}
+
 /// What a connection is waited for.
 enum Event {
     Answer(Result<(u64, usize), ClientError>),
     Entry(Option<Entry>),
     Time,
+    GiveUp(oneshot::Sender<()>),
 }
 
 impl Carrier {
-    pub(super) fn new(
-        link: Arc<Link>,
-        queue: mpsc::UnboundedReceiver<Entry>,
-        room: Arc<Semaphore>,
-        give_up_after: Duration,
-        producer: u128,
-    ) -> Self {
+    pub(super) fn new(start: Start) -> Self {
+        let Start {
+            link,
+            queue,
+            room,
+            give_up,
+            give_up_after,
+            producer,
+        } = start;
         Self {
             link,
             queue,
             is_closed: false,
             room,
+            give_up,
             give_up_after,
             producer: Produced {
                 producer,
@@ -97,7 +114,16 @@ impl Carrier {
     pub(super) async fn run(mut self) {
         loop {
             if self.since().is_none() {
-                match self.queue.recv().await {
+                let entry = tokio::select! {
+                    biased;
+                    Some(told) = self.give_up.recv() => {
+                        self.give_up_all(&ClientError::GivenUp);
+                        let _ = told.send(());
+                        continue;
+                    }
+                    entry = self.queue.recv() => entry,
+                };
+                match entry {
                     Some(entry) => self.ready.push_back(entry),
                     None => return,
                 }
@@ -105,6 +131,11 @@ impl Carrier {
             let connected = tokio::select! {
                 connected = self.link.client() => connected,
                 () = until(self.deadline()) => Err(self.no_connection()),
+                Some(told) = self.give_up.recv() => {
+                    self.give_up_all(&ClientError::GivenUp);
+                    let _ = told.send(());
+                    continue;
+                }
             };
             match connected {
                 Ok(client) => {
@@ -142,6 +173,7 @@ impl Carrier {
             let time = self.deadline().map(|at| at.min(heard + SILENCE_MAX));
             let event = tokio::select! {
                 biased;
+                Some(told) = self.give_up.recv() => Event::GiveUp(told),
                 answer = answer(&mut self.under_way) => Event::Answer(answer),
                 entry = self.queue.recv(), if may_take => Event::Entry(entry),
                 () = until(time), if !self.under_way.is_empty() => Event::Time,
@@ -153,6 +185,16 @@ impl Carrier {
                 }
                 Event::Entry(Some(entry)) => self.ready.push_back(entry),
                 Event::Entry(None) => self.is_closed = true,
+                Event::GiveUp(told) => {
+                    let is_sent = !self.under_way.is_empty();
+                    self.give_up_all(&ClientError::GivenUp);
+                    let _ = told.send(());
+                    if is_sent {
+                        // Answers to what is settled are not to be taken for others'.
+                        client.abandon(ClientError::GivenUp);
+                        return Err(ClientError::GivenUp);
+                    }
+                }
                 Event::Time => heard = self.look(client).await?,
             }
         }
@@ -226,7 +268,12 @@ impl Carrier {
             let Some(entry) = self.gathered() else {
                 break;
             };
-            if let Some(why) = self.way.too_large(&entry.record, info) {
+            let (length, bytes_max) = (entry.record.len(), record_bytes_max(info));
+            if length > bytes_max {
+                let why = ClientError::RecordTooLarge {
+                    bytes: length,
+                    bytes_max,
+                };
                 entry.settle(Err(AppendError::NotStored { why }), &self.room);
                 continue;
             }

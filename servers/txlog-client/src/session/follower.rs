@@ -8,10 +8,10 @@ use tokio::sync::watch;
 
 use super::backoff::Backoff;
 use super::link::{Link, may_pass};
-use crate::client::{Client, disconnected};
+use crate::client::{Client, ServerInfo, disconnected};
 use crate::cursor::{Cursor, Identity};
 use crate::error::ClientError;
-use crate::follow::{ReadFrom, WAIT};
+use crate::follow::{Follower, ReadFrom, WAIT};
 use crate::frame::Record;
 
 /// How much longer than the server may wait an answer may take, before the connection is taken to
@@ -49,6 +49,23 @@ impl SessionFollower {
 
     pub(super) fn resume(link: Link, give_up_after: Duration, cursor: Cursor) -> Self {
         Self::at(link, give_up_after, Place::In(cursor))
+    }
+
+    pub(super) fn adopt(mut link: Link, give_up_after: Duration, follower: Follower) -> Self {
+        let cursor = follower.cursor();
+        let (client, next, records) = follower.into_parts();
+        link.begin_with(client.clone());
+        let place = match cursor {
+            Some(cursor) => Place::In(Cursor {
+                sequence: next,
+                ..cursor
+            }),
+            None => Place::Nameless(client, next),
+        };
+        Self {
+            records,
+            ..Self::at(link, give_up_after, place)
+        }
     }
 
     fn at(link: Link, give_up_after: Duration, place: Place) -> Self {
@@ -101,6 +118,15 @@ impl SessionFollower {
             self.fill(Duration::ZERO).await?;
         }
         Ok(self.records.pop_front())
+    }
+
+    /// Connects, if it is not connected, and says what the server said about itself.
+    ///
+    /// # Errors
+    ///
+    /// That of one attempt at each server.
+    pub async fn connect(&mut self) -> Result<ServerInfo, ClientError> {
+        Ok(self.locate().await?.0.info())
     }
 
     /// Where it is: before the record that is returned next. `None` before the first connection,

@@ -1,13 +1,16 @@
 //! The connection of a session, which is made again when it has ended.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
+use bytes::Bytes;
 use evenkeel::time::sleep;
 use tokio::sync::{Mutex, watch};
 
 use super::backoff::Backoff;
+use super::outcome::AppendError;
+use super::portion::record_bytes_max;
 use crate::client::Client;
 use crate::connect::Connect;
 use crate::error::ClientError;
@@ -21,6 +24,8 @@ pub(super) struct Link {
     /// Whether an answer has come since the last attempt to connect. Set by who got one, cleared by
     /// who connects.
     works: AtomicBool,
+    /// The largest record that the last server takes, 0 if none has said so yet.
+    record_bytes_max: AtomicUsize,
     /// Why there is no connection.
     trouble: watch::Sender<Option<ClientError>>,
 }
@@ -45,6 +50,7 @@ impl Link {
             servers,
             state: Mutex::default(),
             works: AtomicBool::new(false),
+            record_bytes_max: AtomicUsize::new(0),
             trouble: watch::Sender::new(None),
         })
     }
@@ -56,8 +62,14 @@ impl Link {
             servers: self.servers.clone(),
             state: Mutex::default(),
             works: AtomicBool::new(false),
+            record_bytes_max: AtomicUsize::new(0),
             trouble: watch::Sender::new(None),
         }
+    }
+
+    /// Takes this connection for the first one.
+    pub(super) fn begin_with(&mut self, client: Client) {
+        self.state.get_mut().client = Some(client);
     }
 
     pub(super) fn trouble(&self) -> watch::Receiver<Option<ClientError>> {
@@ -94,6 +106,10 @@ impl Link {
             match self.connect.connect(server).await {
                 Ok(client) => {
                     state.client = Some(client.clone());
+                    let record_bytes_max = record_bytes_max(&client.info());
+                    // Relaxed: the limit alone, which guards nothing.
+                    self.record_bytes_max
+                        .store(record_bytes_max, Ordering::Relaxed);
                     self.trouble
                         .send_if_modified(|trouble| trouble.take().is_some());
                     return Ok(client);
@@ -105,6 +121,18 @@ impl Link {
         state.not_before = Some(Instant::now() + pause);
         self.trouble.send_replace(Some(last.clone()));
         Err(last)
+    }
+
+    /// Refuses a record that is larger than the last server takes.
+    pub(super) fn check_record(&self, record: &Bytes) -> Result<(), AppendError> {
+        // Relaxed: as where it is stored. Who connects later checks again.
+        let bytes_max = self.record_bytes_max.load(Ordering::Relaxed);
+        let bytes = record.len();
+        if bytes <= bytes_max || bytes_max == 0 {
+            return Ok(());
+        }
+        let why = ClientError::RecordTooLarge { bytes, bytes_max };
+        Err(AppendError::NotStored { why })
     }
 
     /// An answer has come, so that the next time there is no pause before connecting.

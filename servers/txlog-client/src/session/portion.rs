@@ -97,14 +97,13 @@ impl Way {
             _ => usize::MAX,
         }
     }
+}
 
-    /// Why the server would not take this record.
-    pub(super) fn too_large(self, record: &Bytes, info: &ServerInfo) -> Option<ClientError> {
-        let bytes = record.len();
-        let bytes_max = self.bytes_max(info).saturating_sub(BATCHED_OVERHEAD);
-        let bytes_max = bytes_max.min(info.record_bytes_max);
-        (bytes > bytes_max).then_some(ClientError::RecordTooLarge { bytes, bytes_max })
-    }
+/// The largest record that the server takes: in a batch, if it takes batches.
+pub(super) fn record_bytes_max(info: &ServerInfo) -> usize {
+    let in_batch = info.batch_bytes_max.unwrap_or(usize::MAX);
+    info.record_bytes_max
+        .min(in_batch.saturating_sub(BATCHED_OVERHEAD))
 }
 
 /// Records that are sent together.

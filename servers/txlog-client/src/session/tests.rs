@@ -329,6 +329,29 @@ fn a_session_gives_up_in_time_and_says_what_it_knows() {
 }
 
 #[test]
+fn what_is_given_up_is_settled_at_once_and_what_comes_later_is_not() {
+    with(Supports::Batches, options(), |session, fake| async move {
+        session.give_up().await;
+        assert_eq!(session.append("before").await.unwrap(), 1);
+        session.give_up().await;
+        fake.state().is_hung = true;
+        let sent = session.submit("sent").await.unwrap();
+        evenkeel::time::sleep(WHILE).await;
+        // The third is not sent, as two batches are under way.
+        let second = session.submit("sent as well").await.unwrap();
+        evenkeel::time::sleep(WHILE).await;
+        let third = session.submit("not sent").await.unwrap();
+        session.give_up().await;
+        for (appending, is_unknown) in [(sent, true), (second, true), (third, false)] {
+            let error = appending.await.unwrap_err();
+            assert_eq!(error.is_surely_not_stored(), !is_unknown, "{error}");
+        }
+        fake.state().is_hung = false;
+        assert_eq!(session.append("after").await.unwrap(), 2);
+    });
+}
+
+#[test]
 fn a_closed_session_takes_nothing_and_a_dropped_one_sends_what_it_has() {
     with(Supports::Batches, options(), |session, fake| async move {
         let other = session.clone();
@@ -373,6 +396,16 @@ fn a_follower_reads_on_where_it_was_and_does_not_take_another_log_for_it() {
         assert_eq!((cursor.log, cursor.epoch, cursor.sequence), (7, 1, 21));
         let mut resumed = session.resume(cursor);
         assert_eq!(resumed.next().await.unwrap().sequence, 21);
+        // So does one that began on a connection of somebody else's.
+        let client = Connect::new().connect(fake.serve().await).await.unwrap();
+        let mut plain = client.follow(ReadFrom::Sequence(5));
+        assert_eq!(plain.next().await.unwrap().sequence, 5);
+        let mut adopted = session.adopt(plain);
+        assert_eq!(adopted.next().await.unwrap().sequence, 6);
+        client.abandon(ClientError::Closed);
+        for sequence in 7..=12 {
+            assert_eq!(adopted.next().await.unwrap().sequence, sequence);
+        }
         fake.state().identity.log = 8;
         follower.cut().await;
         let error = loop {

@@ -13,7 +13,7 @@ use clap::{Args, Subcommand};
 use evenkeel::spawn_blocking;
 use txlog::access::{Rights, Security, Token, Tokens, new_secret, read_private};
 use txlog_client::frame::TOKEN_BYTES_MAX;
-use txlog_client::{Client, Connect};
+use txlog_client::{Client, Connect, Session, SessionOptions};
 
 use super::Outcome;
 
@@ -81,6 +81,15 @@ impl ServerArgument {
     pub(crate) async fn connect(&self) -> Result<Client, Box<dyn Error + Send + Sync>> {
         let how = self.how().await?;
         Ok(how.connect(self.server.as_str()).await?)
+    }
+
+    /// A session with this server's log.
+    pub(crate) async fn session(
+        &self,
+        options: SessionOptions,
+    ) -> Result<Session, Box<dyn Error + Send + Sync>> {
+        let how = self.how().await?;
+        Ok(Session::open(how, [self.server.as_str()], options)?)
     }
 
     /// How to connect there; files are read now.

@@ -1,6 +1,7 @@
 //! The commands and their arguments.
 
 mod access;
+mod append;
 mod bench;
 mod client;
 mod logs;
@@ -137,8 +138,13 @@ pub(crate) struct ServeArguments {
 
 /// Append records, and print their numbers once they are durable.
 ///
-/// Without arguments, each line of the input is a record. At the first failure it ends, and says
-/// which record failed and how many before it are durable.
+/// Without arguments, each line of the input is a record. Lines that come while others are under
+/// way are sent together. When the connection ends, it connects again, and repeats what was not
+/// answered; the server sees that it is repeated, so that nothing is stored twice.
+///
+/// At the first record that fails, and at ctrl-c, it ends, and says of all records that it has taken
+/// which are stored, which are surely not, and which may be: those were sent, and it could not be
+/// found out what became of them. Records that it has not taken are not mentioned.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -147,6 +153,9 @@ Examples:
 pub(crate) struct AppendArguments {
     #[command(flatten)]
     pub(crate) server: ServerArgument,
+    /// How long to try for, while there is no connection or the server does not answer.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(crate) retry_seconds: u64,
     /// The records.
     pub(crate) records: Vec<String>,
 }
@@ -287,7 +296,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
             let runtime = nats::runtime(&arguments.nats)?;
             within(runtime, serve::run(*arguments))
         }
-        Command::Append(arguments) => within_runtime(client::append(arguments)),
+        Command::Append(arguments) => within_runtime(append::append(arguments)),
         Command::Read(arguments) => within_runtime(client::read(arguments)),
         Command::Ping(arguments) => within_runtime(client::ping(arguments)),
         Command::Logs(arguments) => within_runtime(logs::list(arguments)),

@@ -42,9 +42,22 @@ impl Server {
         Self::begin(shell, &all)
     }
 
-    fn begin(mut command: Command, options: &[&str]) -> Self {
+    /// Starts a server for this directory where one was before that has ended.
+    pub(crate) fn start_again(directory: &Path, address: SocketAddr, options: &[&str]) -> Self {
+        let (directory, address) = (directory.to_str().unwrap(), address.to_string());
+        let mut all = vec!["--dir", directory];
+        all.extend(options);
+        let program = Command::new(env!("CARGO_BIN_EXE_txlog"));
+        Self::begin_at(program, &address, &all)
+    }
+
+    fn begin(command: Command, options: &[&str]) -> Self {
+        Self::begin_at(command, "127.0.0.1:0", options)
+    }
+
+    fn begin_at(mut command: Command, listen: &str, options: &[&str]) -> Self {
         let mut child = command
-            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(["serve", "--listen", listen])
             .args(options)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

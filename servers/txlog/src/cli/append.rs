@@ -1,0 +1,245 @@
+//! `txlog append`: records from the arguments or the input, each with its outcome.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::future::{Future, poll_fn};
+use std::io::{BufRead, Write};
+use std::ops::RangeInclusive;
+use std::pin::Pin;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use txlog_client::{AppendError, Appending, Session, SessionOptions};
+
+use super::{AppendArguments, Outcome};
+
+/// How many lines are read ahead.
+const LINES_QUEUED_MAX: usize = 1_024;
+
+/// How many records are pending; more would not be faster, and be in doubt after a failure.
+const PENDING_MAX: usize = 4_096;
+
+/// How long answers are waited for after ctrl-c.
+const LAST_WAIT: Duration = Duration::from_secs(3);
+
+pub(crate) async fn append(arguments: AppendArguments) -> Outcome {
+    let options = SessionOptions {
+        give_up_after: Duration::from_secs(arguments.retry_seconds),
+        pending_max: PENDING_MAX,
+        ..SessionOptions::default()
+    };
+    let session = arguments.server.session(options).await?;
+    // What is wrong from the beginning is said at once.
+    session.connect().await?;
+    let (queue, mut records) = mpsc::channel(LINES_QUEUED_MAX);
+    let given = arguments.records;
+    // Reading the input blocks.
+    let reading = evenkeel::spawn_blocking(move || match given.is_empty() {
+        true => queue_lines(&queue),
+        false => {
+            let mut given = given.into_iter().map(String::into_bytes);
+            let _ = given.try_for_each(|record| queue.blocking_send(record));
+            Ok(())
+        }
+    });
+    let mut book = Book::default();
+    let ended = tokio::select! {
+        ended = append_all(&session, &mut records, &mut book) => ended,
+        interrupted = evenkeel::signal::ctrl_c() => {
+            interrupted?;
+            Err("it was interrupted".to_owned())
+        }
+    };
+    drop(records);
+    if ended.is_err() {
+        // Some answers are on their way; what has none after that is given up.
+        let _ = evenkeel::time::timeout(LAST_WAIT, session.flush()).await;
+        session.give_up().await;
+        book.settle_all().await;
+    }
+    ended.map_err(|error| format!("{error}; {}", book.summary()))?;
+    let read = reading.await?;
+    read.map_err(|error| format!("cannot read the input: {error}; {}", book.summary()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Each line of the input, until there are no more, or the receiver is dropped.
+fn queue_lines(queue: &mpsc::Sender<Vec<u8>>) -> std::io::Result<()> {
+    for line in std::io::stdin().lock().split(b'\n') {
+        if queue.blocking_send(line?).is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Appends records until there are no more, or one has failed.
+async fn append_all(
+    session: &Session,
+    records: &mut mpsc::Receiver<Vec<u8>>,
+    book: &mut Book,
+) -> Result<(), String> {
+    let mut has_more = true;
+    while has_more || !book.pending.is_empty() {
+        tokio::select! {
+            record = records.recv(), if has_more && book.pending.len() < PENDING_MAX => {
+                match record {
+                    Some(record) => {
+                        let submitted = session.submit(record).await;
+                        book.submitted(submitted);
+                        // One that was refused at once is known by now, and those before it are
+                        // to be known first.
+                        has_more = book.refused.is_none();
+                    }
+                    None => has_more = false,
+                }
+            }
+            settled = book.settle_first(), if !book.pending.is_empty() => settled?,
+        }
+    }
+    match book.refused.take() {
+        Some(error) => book.failed(error),
+        None => Ok(()),
+    }
+}
+
+/// What became of the records, which are numbered from 1 as they came.
+#[derive(Default)]
+struct Book {
+    pending: VecDeque<Appending>,
+    /// The outcome of one that was refused before it was pending.
+    refused: Option<AppendError>,
+    /// How many have their outcomes; those are the first ones.
+    settled: u64,
+    stored: Numbers,
+    not_stored: Numbers,
+    unknown: Numbers,
+}
+
+impl Book {
+    fn submitted(&mut self, submitted: Result<Appending, AppendError>) {
+        match submitted {
+            Ok(appending) => self.pending.push_back(appending),
+            Err(error) => self.refused = Some(error),
+        }
+    }
+
+    /// Waits for the first pending record's outcome, prints its number, and notes those of all
+    /// others that are known by then. An error if it has failed, or cannot be printed.
+    ///
+    /// Cancel safe.
+    async fn settle_first(&mut self) -> Result<(), String> {
+        poll_fn(|cx| match self.pending.front_mut() {
+            Some(first) => Pin::new(first).poll(cx).map(Some),
+            None => std::task::Poll::Ready(None),
+        })
+        .await
+        .map_or(Ok(()), |outcome| {
+            self.pending.pop_front();
+            self.note(outcome)
+        })
+    }
+
+    fn note(&mut self, outcome: Result<u64, AppendError>) -> Result<(), String> {
+        match outcome {
+            Ok(sequence) => {
+                self.settled += 1;
+                self.stored.add(self.settled);
+                let printed = writeln!(std::io::stdout(), "{sequence}");
+                printed.map_err(|error| format!("cannot print: {error}"))
+            }
+            Err(error) => self.failed(error),
+        }
+    }
+
+    fn failed(&mut self, error: AppendError) -> Result<(), String> {
+        self.settled += 1;
+        match error.is_surely_not_stored() {
+            true => self.not_stored.add(self.settled),
+            false => self.unknown.add(self.settled),
+        }
+        Err(format!("record {} of the input: {error}", self.settled))
+    }
+
+    /// Notes all outcomes after a failure.
+    async fn settle_all(&mut self) {
+        while let Some(appending) = self.pending.pop_front() {
+            // The first failure is the one that is told.
+            let _ = self.note(appending.await);
+        }
+        if let Some(error) = self.refused.take() {
+            let _ = self.failed(error);
+        }
+    }
+
+    fn summary(&self) -> String {
+        let mut summary = String::new();
+        for (numbers, what) in [
+            (&self.stored, "stored"),
+            (&self.not_stored, "surely not stored"),
+            (&self.unknown, "stored or not, which is unknown"),
+        ] {
+            let separator = if summary.is_empty() { "" } else { "; " };
+            // Writing to a string does not fail.
+            let _ = write!(summary, "{separator}{what}: {}", numbers.shown());
+        }
+        summary
+    }
+}
+
+/// Numbers that grow, as ranges.
+#[derive(Default)]
+struct Numbers(Vec<RangeInclusive<u64>>);
+
+/// How many ranges are shown.
+const RANGES_SHOWN_MAX: usize = 100;
+
+impl Numbers {
+    fn add(&mut self, number: u64) {
+        match self.0.last_mut() {
+            Some(last) if *last.end() + 1 == number => *last = *last.start()..=number,
+            _ => self.0.push(number..=number),
+        }
+    }
+
+    fn shown(&self) -> String {
+        let shown =
+            self.0
+                .iter()
+                .take(RANGES_SHOWN_MAX)
+                .map(|range| match range.start() == range.end() {
+                    true => format!("{}", range.start()),
+                    false => format!("{} to {}", range.start(), range.end()),
+                });
+        let shown = shown.collect::<Vec<_>>().join(", ");
+        match self.0.len() {
+            0 => "none".to_owned(),
+            1..=RANGES_SHOWN_MAX => shown,
+            ranges => format!("{shown} and {} more ranges", ranges - RANGES_SHOWN_MAX),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_shown_as_ranges() {
+        let mut numbers = Numbers::default();
+        assert_eq!(numbers.shown(), "none");
+        for number in [1, 2, 3, 5, 7, 8] {
+            numbers.add(number);
+        }
+        assert_eq!(numbers.shown(), "1 to 3, 5, 7 to 8");
+        for number in 10..1_000 {
+            numbers.add(2 * number);
+        }
+        assert!(
+            numbers.shown().ends_with(", 212 and 893 more ranges"),
+            "{}",
+            numbers.shown()
+        );
+    }
+}

@@ -1,0 +1,135 @@
+//! `append` and `read --follow` while the server is killed and started again, and when they are
+//! interrupted.
+
+mod support;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use support::program::{Server, run_command, wait};
+
+/// A command of the program, with pipes to and from it.
+struct Piped {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Piped {
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_txlog"))
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Self {
+            input: child.stdin.take(),
+            output: BufReader::new(child.stdout.take().unwrap()),
+            child,
+        }
+    }
+
+    fn say(&mut self, text: &str) {
+        let input = self.input.as_mut().unwrap();
+        input.write_all(text.as_bytes()).unwrap();
+        input.flush().unwrap();
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    fn interrupt(&self) {
+        let pid = self.child.id().to_string();
+        let status = Command::new("kill").args(["-s", "INT", &pid]).status();
+        assert!(status.unwrap().success());
+    }
+
+    /// Ends its input, and waits for it: whether it succeeded, the rest of its output, its errors.
+    fn end(mut self) -> (bool, String, String) {
+        drop(self.input.take());
+        let status = wait(&mut self.child);
+        let (mut said, mut errors) = (String::new(), String::new());
+        self.output.read_to_string(&mut said).unwrap();
+        let mut stderr = self.child.stderr.take().unwrap();
+        stderr.read_to_string(&mut errors).unwrap();
+        (status.success(), said, errors)
+    }
+}
+
+impl Drop for Piped {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn append_and_follow_go_on_when_the_server_is_there_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Server::start(directory.path(), &[]);
+    let address = server.address;
+    let shown = address.to_string();
+    let mut follower = Piped::start(&["read", "--server", &shown, "--follow", "--count", "6"]);
+    let mut appender = Piped::start(&["append", "--server", &shown]);
+    for life in 0..3 {
+        for number in 1..=2 {
+            let sequence = 2 * life + number;
+            appender.say(&format!("record {sequence}\n"));
+            assert_eq!(appender.line(), sequence.to_string());
+            assert_eq!(follower.line(), format!("{sequence}\trecord {sequence}"));
+        }
+        server.kill();
+        server = Server::start_again(directory.path(), address, &[]);
+    }
+    let (done, said, errors) = appender.end();
+    assert!(done && said.is_empty(), "{said}{errors}");
+    let (done, said, errors) = follower.end();
+    assert!(done && said.is_empty(), "{said}{errors}");
+    let (_, said, _) = run_command(&["read", "--server", &shown]);
+    assert_eq!(said.lines().count(), 6, "{said}");
+}
+
+#[test]
+fn who_follows_says_that_another_log_is_there() {
+    let (directory, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut server = Server::start(directory.path(), &[]);
+    let address = server.address;
+    let shown = address.to_string();
+    assert!(run_command(&["append", "--server", &shown, "of this log"]).0);
+    let mut follower = Piped::start(&["read", "--server", &shown, "--follow"]);
+    assert_eq!(follower.line(), "1\tof this log");
+    server.kill();
+    let _server = Server::start_again(other.path(), address, &[]);
+    let (done, said, errors) = follower.end();
+    assert!(!done && said.is_empty(), "{said}{errors}");
+    assert!(errors.contains("the reader was in log"), "{errors}");
+}
+
+#[test]
+fn an_append_that_is_interrupted_says_what_became_of_each_record() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Server::start(directory.path(), &[]);
+    let shown = server.address.to_string();
+    let mut appender = Piped::start(&["append", "--server", &shown]);
+    appender.say("one\ntwo\n");
+    assert_eq!((appender.line(), appender.line()), ("1".into(), "2".into()));
+    server.kill();
+    appender.say("three\n");
+    // It has no outcome, and waits for the server.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    appender.interrupt();
+    let (done, said, errors) = appender.end();
+    assert!(!done && said.is_empty(), "{said}{errors}");
+    let outcome = "stored: 1 to 2; surely not stored: 3; stored or not, which is unknown: none";
+    // Its connection may have taken the record before its end was seen.
+    let doubt = "stored: 1 to 2; surely not stored: none; stored or not, which is unknown: 3";
+    assert!(
+        errors.contains("interrupted") && (errors.contains(outcome) || errors.contains(doubt)),
+        "{errors}"
+    );
+}
