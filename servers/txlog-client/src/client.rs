@@ -572,7 +572,12 @@ async fn write_requests(
             };
             request.encode(&mut buffer);
         }
-        if let Err(error) = stream.write_all(&buffer).await {
+        let written = match stream.write_all(&buffer).await {
+            // TLS may hold back the end of it.
+            Ok(()) => stream.flush().await,
+            error => error,
+        };
+        if let Err(error) = written {
             // The server's reason may still arrive, so the connection is not closed at once.
             evenkeel::time::sleep(Duration::from_millis(100)).await;
             answers.fail(disconnected(error.to_string()));

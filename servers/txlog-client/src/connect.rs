@@ -2,21 +2,23 @@
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use evenkeel::net::{TcpStream, ToSocketAddrs};
 use evenkeel::time::timeout;
-use tokio::io::{AsyncRead, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use crate::client::{Client, ServerInfo, fault};
 use crate::error::ClientError;
 use crate::frame::{
-    Access, NAME_BYTES_MAX, Request, Response, TEXT_BYTES_MAX, TOKEN_BYTES_MAX, VERSION,
-    VERSION_MIN,
+    Access, FrameError, NAME_BYTES_MAX, Request, Response, TEXT_BYTES_MAX, TOKEN_BYTES_MAX,
+    VERSION, VERSION_MIN,
 };
-use crate::wire::FrameReader;
+use crate::tls::{self, Tls};
+use crate::wire::{FrameReader, WireError};
 
 /// How long connecting and saying hello may take.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
@@ -37,6 +39,8 @@ const ACCESS_VERSION: u16 = 3;
 #[derive(Clone, Default)]
 pub struct Connect {
     access: Access,
+    tls: Option<Tls>,
+    insecure_no_tls: bool,
 }
 
 impl fmt::Debug for Connect {
@@ -46,6 +50,7 @@ impl fmt::Debug for Connect {
             .field("log", &self.access.log)
             .field("create", &self.access.create)
             .field("has_token", &!self.access.token.is_empty())
+            .field("tls", &self.tls)
             .finish_non_exhaustive()
     }
 }
@@ -74,12 +79,25 @@ impl Connect {
         self
     }
 
+    /// Encrypted, and only to a server that this trusts.
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Whether a token may be sent to another machine although everybody on the way can read it.
+    pub fn insecure_no_tls(mut self, may: bool) -> Self {
+        self.insecure_no_tls = may;
+        self
+    }
+
     /// Connects and says hello.
     ///
     /// # Errors
     ///
-    /// [`ClientError::Connect`], [`ClientError::NotTxlog`], [`ClientError::Unusable`] for a name or
-    /// a token that is none, or the server's refusal.
+    /// [`ClientError::Connect`], [`ClientError::Tls`], [`ClientError::NotTxlog`],
+    /// [`ClientError::Unusable`] for a name or a token that is none or would be sent in the clear,
+    /// or the server's refusal.
     pub async fn connect(
         &self,
         address: impl ToSocketAddrs + ToString,
@@ -128,15 +146,53 @@ impl Connect {
         };
         let stream = TcpStream::connect(address).await.map_err(cannot)?;
         stream.set_nodelay(true).map_err(cannot)?;
-        let (read, mut write) = stream.into_split();
+        let Some(tls) = &self.tls else {
+            let is_near = |address: SocketAddr| address.ip().to_canonical().is_loopback();
+            let far = !stream.peer_addr().is_ok_and(is_near);
+            if far && !self.access.token.is_empty() && !self.insecure_no_tls {
+                return Err(ClientError::Unusable {
+                    what: IN_THE_CLEAR.into(),
+                });
+            }
+            let (read, write) = stream.into_split();
+            return self.greet(read, write, name).await;
+        };
+        let stream = tls.over(stream, name).await?;
+        let (read, write) = tokio::io::split(stream);
+        self.greet(read, write, name).await
+    }
+
+    async fn greet<R, W>(&self, read: R, mut write: W, name: &str) -> Result<Client, ClientError>
+    where
+        R: AsyncRead + Unpin + Send + 'static,
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
         let mut buffer = BytesMut::new();
         self.hello_frame().encode(&mut buffer);
-        write.write_all(&buffer).await.map_err(cannot)?;
+        let written = async {
+            write.write_all(&buffer).await?;
+            write.flush().await
+        };
+        let written = written.await;
         let mut frames = FrameReader::new(read, TEXT_BYTES_MAX + 16);
-        let info = welcome(&mut frames, name).await?;
+        // Even if the hello did not go out, the server may have said why.
+        let info = match (welcome(&mut frames, name).await, written) {
+            (Ok(info), _) => info,
+            (Err(ClientError::NotTxlog { .. }), Err(error)) => {
+                return Err(ClientError::Connect {
+                    address: name.to_owned(),
+                    source: Arc::new(error),
+                });
+            }
+            (Err(error), _) => return Err(error),
+        };
         Ok(Client::begin(frames, write, info))
     }
 }
+
+const IN_THE_CLEAR: &str = "a token is not sent to another machine in the clear, where everybody \
+                            on the way could read it: give --tls-ca, or accept that by \
+                            --insecure-no-tls";
 
 async fn welcome<R: AsyncRead + Unpin>(
     frames: &mut FrameReader<R>,
@@ -146,7 +202,18 @@ async fn welcome<R: AsyncRead + Unpin>(
         address: name.to_owned(),
         reason,
     };
-    let frame = frames.next().await.map_err(|e| strange(e.to_string()))?;
+    let frame = frames.next().await.map_err(|error| match &error {
+        WireError::Io(error) => {
+            tls::failed(name, error).unwrap_or_else(|| strange(error.to_string()))
+        }
+        WireError::Frame(FrameError::Tls) => ClientError::Tls {
+            address: name.to_owned(),
+            what: "it speaks TLS, and this client did not: give the authority of its certificate \
+                   by --tls-ca"
+                .into(),
+        },
+        error => strange(error.to_string()),
+    })?;
     let frame = frame.ok_or_else(|| strange("it closed the connection".to_owned()))?;
     match Response::decode(frame).map_err(|error| strange(error.to_string()))? {
         Response::Welcome {

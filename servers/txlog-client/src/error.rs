@@ -86,6 +86,14 @@ pub enum ClientError {
         /// What it did.
         reason: String,
     },
+    /// TLS could not be agreed on.
+    #[error("no TLS with {address}: {what}")]
+    Tls {
+        /// The server's address.
+        address: String,
+        /// Why, and what to do.
+        what: Arc<str>,
+    },
     /// What was given to connect with cannot be used, and nothing was sent.
     #[error("{what}")]
     Unusable {

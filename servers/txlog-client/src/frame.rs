@@ -182,6 +182,9 @@ pub enum FrameError {
         /// All of its flags.
         flags: u8,
     },
+    /// What comes is TLS, which was not to be spoken.
+    #[error("the other side speaks TLS, which was not agreed on")]
+    Tls,
     /// A hello without the magic bytes.
     #[error("the other side does not speak txlog's protocol")]
     Magic,
@@ -199,7 +202,7 @@ impl FrameError {
     /// How a server answers it.
     pub fn code(&self) -> Code {
         match self {
-            FrameError::Magic => Code::NotTxlog,
+            FrameError::Magic | FrameError::Tls => Code::NotTxlog,
             FrameError::TooLong { .. } => Code::FrameTooLong,
             _ => Code::BadFrame,
         }
@@ -214,6 +217,8 @@ impl FrameError {
 pub fn length(first: [u8; LENGTH_BYTES], bytes_max: usize) -> Result<usize, FrameError> {
     match u32::from_le_bytes(first) as usize {
         0 => Err(FrameError::Empty),
+        // Any record of TLS is too long by its first bytes: its sort, and its version.
+        bytes if bytes > bytes_max && matches!(first, [0x14..=0x17, 3, ..]) => Err(FrameError::Tls),
         bytes if bytes > bytes_max => Err(FrameError::TooLong { bytes, bytes_max }),
         bytes => Ok(bytes),
     }

@@ -16,6 +16,7 @@
 //! - [`Client`]: one connection, shared by any number of tasks, whose appends are pending together.
 //! - [`Session`]: appends and reads that outlive connections, each append with a known outcome.
 //! - [`Connect`]: which log to connect to, and by what right.
+//! - [`Tls`]: whom to trust, and as whom to come, if the server speaks TLS.
 //! - [`Follower`]: records in order, and then new ones.
 //! - [`Cursor`]: where a follower is, as text, from which another one resumes.
 //! - [`frame`]: the protocol, without any I/O.
@@ -28,6 +29,7 @@ mod error;
 mod follow;
 pub mod frame;
 mod session;
+mod tls;
 pub mod wire;
 
 pub use client::{Batch, Client, Health, ServerInfo, Stored, Submitted, SubmittedBatch};
@@ -37,3 +39,4 @@ pub use error::ClientError;
 pub use follow::{Follower, ReadFrom};
 pub use frame::{LogBounds, LogInfo, Record};
 pub use session::{AppendError, Appending, Session, SessionFollower, SessionOptions};
+pub use tls::{Tls, TlsFiles};

@@ -8,11 +8,12 @@
 //! overheard. So it listens on other than loopback addresses only with both, unless somebody says
 //! explicitly that it is to do without.
 // The files: `rights` is what may be done (pure), `tokens` the file and who is in it, `secret` how a
-// secret is made and hashed, `private` which files are read at all.
+// secret is made and hashed, `tls` the certificates, `private` which files are read at all.
 
 mod private;
 mod rights;
 mod secret;
+mod tls;
 mod tokens;
 
 use std::net::SocketAddr;
@@ -21,11 +22,14 @@ use std::sync::Arc;
 pub use self::private::read_private;
 pub use self::rights::{Permission, Rights};
 pub use self::secret::{Digest, new_secret};
+pub use self::tls::{ServerTls, TlsError, TlsFiles};
 pub use self::tokens::{LoginError, Token, Tokens, TokensError};
 
 /// How a server is protected. By default not at all, and it then listens on loopback addresses only.
 #[derive(Clone, Debug, Default)]
 pub struct Security {
+    /// Encryption; without, all is sent in the clear.
+    pub tls: Option<Arc<ServerTls>>,
     /// Who may do what; without, everybody may do everything.
     pub tokens: Option<Arc<Tokens>>,
     /// Whether addresses may be listened on that others than this machine's users can reach, though
@@ -75,8 +79,9 @@ impl Security {
         if address.ip().to_canonical().is_loopback() {
             return None;
         }
-        let tokens = self.tokens.is_some() || self.insecure_no_tokens;
-        let tls = self.insecure_no_tls;
+        let asks = self.tls.as_ref().is_some_and(|tls| tls.asks_clients());
+        let tokens = self.tokens.is_some() || asks || self.insecure_no_tokens;
+        let tls = self.tls.is_some() || self.insecure_no_tls;
         match (tokens, tls) {
             (true, true) => None,
             (false, true) => Some(Lack::Tokens),

@@ -15,12 +15,8 @@ const NOT_PRIVATE: u32 = 0o027;
 ///
 /// Why not, with what to do.
 pub fn read_private(path: &Path, bytes_max: u64) -> Result<String, String> {
-    let said = |error: io::Error| format!("{error}; see whether the path and the user are right");
-    let file = File::open(path).map_err(said)?;
-    let metadata = file.metadata().map_err(said)?;
-    if !metadata.is_file() {
-        return Err("it is no file".to_owned());
-    }
+    let file = File::open(path).map_err(|error| said(&error))?;
+    let metadata = file.metadata().map_err(|error| said(&error))?;
     let mode = metadata.mode() & 0o777;
     if mode & NOT_PRIVATE != 0 {
         return Err(format!(
@@ -28,9 +24,26 @@ pub fn read_private(path: &Path, bytes_max: u64) -> Result<String, String> {
              may have read it, make new secrets"
         ));
     }
+    text(file, bytes_max)
+}
+
+/// As [`read_private`], of a file that everybody may read.
+pub(super) fn read_file(path: &Path, bytes_max: u64) -> Result<String, String> {
+    let file = File::open(path).map_err(|error| said(&error))?;
+    text(file, bytes_max)
+}
+
+fn said(error: &io::Error) -> String {
+    format!("{error}; see whether the path and the user are right")
+}
+
+fn text(file: File, bytes_max: u64) -> Result<String, String> {
+    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return Err("it is no file".to_owned());
+    }
     let mut text = String::new();
     let read = file.take(bytes_max + 1).read_to_string(&mut text);
-    read.map_err(said)?;
+    read.map_err(|error| said(&error))?;
     if text.len() as u64 > bytes_max {
         return Err(format!("it has more than {bytes_max} bytes"));
     }

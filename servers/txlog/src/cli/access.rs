@@ -11,9 +11,11 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use evenkeel::spawn_blocking;
-use txlog::access::{Rights, Security, Token, Tokens, new_secret, read_private};
+use txlog::access::{
+    Rights, Security, ServerTls, TlsFiles, Token, Tokens, new_secret, read_private,
+};
 use txlog_client::frame::TOKEN_BYTES_MAX;
-use txlog_client::{Client, Connect, Session, SessionOptions};
+use txlog_client::{Client, Connect, Session, SessionOptions, Tls};
 
 use super::Outcome;
 
@@ -29,6 +31,18 @@ pub(crate) struct SecurityArguments {
     /// closed.
     #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
+    /// Speak TLS with this certificate, as PEM, with those that lead to its authority.
+    ///
+    /// It and its key are read again at SIGHUP, for connections to come; if they are wrong then,
+    /// the earlier ones hold on.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The private key of that certificate, as PEM; others must not be able to read the file.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Let in only clients with a certificate of the authorities in this file, as PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_client_ca: Option<PathBuf>,
     /// Listen on addresses that others can reach although everybody may do everything.
     #[arg(long)]
     insecure_no_tokens: bool,
@@ -47,7 +61,22 @@ impl SecurityArguments {
             }
             None => None,
         };
+        let files = self.tls_cert.clone().zip(self.tls_key.clone());
+        let tls = match files {
+            Some((certificate, key)) => {
+                let client_ca = self.tls_client_ca.clone();
+                let files = TlsFiles {
+                    certificate,
+                    key,
+                    client_ca,
+                };
+                let tls = spawn_blocking(move || ServerTls::read(files)).await??;
+                Some(Arc::new(tls))
+            }
+            None => None,
+        };
         Ok(Security {
+            tls,
             tokens,
             insecure_no_tokens: self.insecure_no_tokens,
             insecure_no_tls: self.insecure_no_tls,
@@ -74,6 +103,21 @@ pub(crate) struct ServerArgument {
     /// The file with the token to log in with; or put the token into the variable TXLOG_TOKEN.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// Speak TLS, and trust servers with a certificate of the authorities in this file, as PEM.
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+    /// The client's own certificate, as PEM, if the server asks for one.
+    #[arg(long, value_name = "FILE", requires_all = ["tls_key", "tls_ca"])]
+    tls_cert: Option<PathBuf>,
+    /// The private key of that certificate, as PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// The name that the server's certificate has to have, if it is not the host's.
+    #[arg(long, value_name = "NAME", requires = "tls_ca")]
+    tls_server_name: Option<String>,
+    /// Send a token to another machine although it can be overheard.
+    #[arg(long)]
+    insecure_no_tls: bool,
 }
 
 impl ServerArgument {
@@ -94,7 +138,18 @@ impl ServerArgument {
 
     /// How to connect there; files are read now.
     pub(crate) async fn how(&self) -> Result<Connect, Box<dyn Error + Send + Sync>> {
-        let mut connect = Connect::new().log(self.log.as_str()).create(self.create);
+        let mut connect = Connect::new()
+            .log(self.log.as_str())
+            .create(self.create)
+            .insecure_no_tls(self.insecure_no_tls);
+        if let Some(ca) = self.tls_ca.clone() {
+            let files = txlog_client::TlsFiles {
+                ca,
+                certificate: self.tls_cert.clone().zip(self.tls_key.clone()),
+                server_name: self.tls_server_name.clone(),
+            };
+            connect = connect.tls(spawn_blocking(move || Tls::read(&files)).await??);
+        }
         if let Some(token) = self.token().await? {
             connect = connect.token(token);
         }

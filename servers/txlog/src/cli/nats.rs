@@ -4,6 +4,7 @@ use std::error::Error;
 use std::path::PathBuf;
 
 use clap::Args;
+use evenkeel::ClassConfig;
 use evenkeel::runtime::{BuildError, Builder, Runtime};
 use txlog::log::Retention;
 #[cfg(not(feature = "nats"))]
@@ -12,7 +13,12 @@ use txlog::log::{LocalDisk, Log};
 use txlog::nats::{NatsConfig, NatsLogin, NatsStore, NatsStreams};
 use txlog::server::LogSource;
 
+use txlog::server::HANDSHAKE_CLASS;
+
 use super::ServeArguments;
+
+/// The share of handshakes in processor time that is scarce, where appends and reads have 50.
+const HANDSHAKE_SHARE: u32 = 10;
 
 /// Why there is no store.
 type Failure = Box<dyn Error + Send + Sync>;
@@ -83,6 +89,8 @@ impl NatsArguments {
 /// The runtime of the server; with a Tokio runtime beside it if the store needs one.
 pub(crate) fn runtime(arguments: &NatsArguments) -> Result<Runtime, BuildError> {
     let mut builder = Builder::new();
+    // Strangers can ask for handshakes without end.
+    builder.class(HANDSHAKE_CLASS, ClassConfig::new().share(HANDSHAKE_SHARE));
     if cfg!(feature = "nats") && arguments.is_asked_for() {
         with_tokio(&mut builder);
     }

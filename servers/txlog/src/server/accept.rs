@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use evenkeel::Class;
 use evenkeel::net::{TcpListener, TcpSocket, TcpStream, ToSocketAddrs, lookup_host};
+use evenkeel::runtime::Handle;
 use evenkeel::time::sleep;
 use txlog_client::frame::{Code, Response};
 
 use super::complaints::Complaints;
-use super::{BindError, Context, connection};
+use super::stream::Stream;
+use super::{BindError, Context, connection, handshake};
 use crate::access::Security;
 use crate::advice;
 use crate::store::Store;
@@ -48,6 +50,8 @@ pub(super) async fn bind(
 /// Accepts connections. Does not return.
 pub(super) async fn accept<S: Store>(listener: TcpListener, context: &Arc<Context<S>>) {
     let mut complaints = Complaints::default();
+    let own = Handle::current().class(handshake::CLASS);
+    let handshakes = own.unwrap_or(Class::NORMAL);
     loop {
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => {
@@ -64,6 +68,14 @@ pub(super) async fn accept<S: Store>(listener: TcpListener, context: &Arc<Contex
         match context.peers.join(Instant::now()) {
             Some(member) => {
                 let context = Arc::clone(context);
+                if let Some(tls) = context.security.tls.clone() {
+                    let shaking = handshake::begin(context, tls, (stream, from), member);
+                    drop(evenkeel::spawn_in(handshakes, shaking));
+                    continue;
+                }
+                // It would only be slower.
+                let _ = stream.set_nodelay(true);
+                let stream = Stream::Plain(stream);
                 // Urgent as long as it only pings; see `connection`.
                 drop(evenkeel::spawn_in(
                     Class::URGENT,

@@ -245,6 +245,8 @@ async fn write_all(
             peer.sending(Some(Instant::now()));
         }
     }
+    // TLS may hold back the end of it.
+    stream.flush().await?;
     peer.sending(None);
     Ok(())
 }

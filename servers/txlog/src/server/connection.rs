@@ -13,8 +13,6 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use evenkeel::Class;
-use evenkeel::net::TcpStream;
-use evenkeel::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use evenkeel::time::timeout;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -30,6 +28,7 @@ use super::logs::Lease;
 use super::memory::Room;
 use super::peers::{Cut, Member, PROGRESS_BYTES, Peer};
 use super::requests::Requests;
+use super::stream::{ReadHalf, Stream, WriteHalf};
 use super::{BATCH_BYTES_MAX, Context, health};
 use crate::access::Permission;
 use crate::store::{Identity, Store, StoreError};
@@ -57,8 +56,8 @@ pub(super) type End = Result<(), Fault>;
 
 /// A connection's two halves, and its place among the others.
 struct Ends {
-    frames: FrameReader<OwnedReadHalf>,
-    write: OwnedWriteHalf,
+    frames: FrameReader<ReadHalf>,
+    write: WriteHalf,
     member: Member,
 }
 
@@ -79,11 +78,9 @@ pub(super) struct Asked {
 
 pub(super) async fn begin<S: Store>(
     context: Arc<Context<S>>,
-    (stream, from): (TcpStream, SocketAddr),
+    (stream, from): (Stream, SocketAddr),
     member: Member,
 ) {
-    // It would only be slower.
-    let _ = stream.set_nodelay(true);
     let (read, write) = stream.into_split();
     let ends = Ends {
         frames: FrameReader::new(read, HELLO_BYTES_MAX),
@@ -347,7 +344,7 @@ async fn serve<S: Store>(
 /// time; between frames a client may be idle. A large frame waits for memory, and its time begins
 /// when it has some.
 pub(super) async fn next_request<S: Store>(
-    frames: &mut FrameReader<OwnedReadHalf>,
+    frames: &mut FrameReader<ReadHalf>,
     context: &Context<S>,
     peer: &Arc<Peer>,
 ) -> Result<Option<Asked>, Fault> {
@@ -390,14 +387,15 @@ pub(super) async fn next_request<S: Store>(
     }
 }
 
-async fn send(
-    write: &mut OwnedWriteHalf,
-    response: &Response,
-    stall_max: Duration,
-) -> io::Result<()> {
+async fn send(write: &mut WriteHalf, response: &Response, stall_max: Duration) -> io::Result<()> {
     let mut buffer = BytesMut::new();
     response.encode(&mut buffer);
-    match timeout(stall_max, write.write_all(&buffer)).await {
+    let sending = async {
+        write.write_all(&buffer).await?;
+        // TLS may hold back the end of it.
+        write.flush().await
+    };
+    match timeout(stall_max, sending).await {
         Ok(written) => written,
         Err(_) => Err(io::ErrorKind::TimedOut.into()),
     }
@@ -423,7 +421,7 @@ async fn fail(ends: Ends, fault: Fault, stall_max: Duration) -> io::Result<()> {
 }
 
 /// Lets a client that is still sending read the answers.
-async fn discard(frames: FrameReader<OwnedReadHalf>) {
+async fn discard(frames: FrameReader<ReadHalf>) {
     let mut rest = frames.into_inner().take(DISCARDED_BYTES_MAX);
     let mut buffer = [0; 4_096];
     let gone = async { while rest.read(&mut buffer).await.is_ok_and(|bytes| bytes > 0) {} };

@@ -7,6 +7,7 @@
 //! When the file of tokens is read again, connections whose token is no longer in it as it was are
 //! closed; they may connect again by what holds now.
 
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -124,19 +125,34 @@ pub(super) async fn reload<S: Store>(context: &Arc<Context<S>>, reload: &Reload)
     let mut asked = reload.0.subscribe();
     // The sender is in `reload`, so this cannot fail.
     while asked.changed().await.is_ok() {
-        let Some(tokens) = &context.security.tokens else {
-            continue;
-        };
-        let reading = Arc::clone(tokens);
-        match spawn_blocking(move || reading.read_again()).await {
-            Ok(Ok(count)) => {
-                let closed = context.peers.expel(|token| !tokens.has(token));
-                eprintln!("txlog: read {count} tokens; {closed} connections lost theirs");
+        if let Some(tokens) = context.security.tokens.clone() {
+            read_tokens(context, tokens).await;
+        }
+        if let Some(tls) = context.security.tls.clone() {
+            let read = spawn_blocking(move || tls.read_again()).await;
+            match read.map_err(|error| error.to_string()) {
+                Ok(Ok(())) => eprintln!("txlog: read the certificate for connections to come"),
+                Ok(Err(error)) => not_read("certificate", &error),
+                Err(error) => not_read("certificate", &error),
             }
-            Ok(Err(error)) => {
-                eprintln!("txlog: NOTHING HAS CHANGED, and earlier tokens hold on: {error}");
-            }
-            Err(error) => eprintln!("txlog: the tokens could not be read again: {error}"),
         }
     }
+}
+
+async fn read_tokens<S: Store>(context: &Context<S>, tokens: Arc<Tokens>) {
+    let reading = Arc::clone(&tokens);
+    let read = spawn_blocking(move || reading.read_again()).await;
+    match read.map_err(|error| error.to_string()) {
+        Ok(Ok(count)) => {
+            let closed = context.peers.expel(|token| !tokens.has(token));
+            eprintln!("txlog: read {count} tokens; {closed} connections lost theirs");
+        }
+        Ok(Err(error)) => not_read("tokens", &error),
+        Err(error) => not_read("tokens", &error),
+    }
+}
+
+/// Loudly, as whoever changed the file believes that it holds.
+fn not_read(what: &str, why: &dyn Display) {
+    eprintln!("txlog: NOTHING HAS CHANGED, the earlier {what} hold on: {why}");
 }

@@ -29,6 +29,15 @@ use crate::log::ReadLimits;
 /// direction, tasks, and reads that wait.
 const CONNECTION_BYTES: usize = 64 * 1024;
 
+/// How much TLS may take for each connection besides: 64 KiB for messages of a handshake, 18 and
+/// 16 for a record and what was in it, 16 for what is sent, and its state.
+const TLS_BYTES: usize = 128 * 1024;
+
+/// How much is set aside for each connection.
+pub(super) fn connection_bytes(with_tls: bool) -> usize {
+    CONNECTION_BYTES + if with_tls { TLS_BYTES } else { 0 }
+}
+
 /// How much a log with a name may take besides the records that are pending, which have room of the
 /// appends: its tasks, the index of its files, and a buffer for a batch.
 const LOG_BYTES: usize = 512 * 1024;
@@ -103,12 +112,12 @@ impl Memory {
     /// [`BindError::Memory`]: it is too little for one record and the connections.
     pub(super) fn new(
         config: &ServerConfig,
-        record_bytes_max: usize,
-        logs: usize,
+        connection_bytes: usize,
+        (record_bytes_max, logs): (usize, usize),
     ) -> Result<Self, BindError> {
         let connections = config.connections_max.saturating_add(config.reserve_max);
         let fixed = connections
-            .saturating_mul(CONNECTION_BYTES)
+            .saturating_mul(connection_bytes)
             .saturating_add(logs.saturating_mul(LOG_BYTES));
         let least = (WINDOW_BYTES + RECORDS_OVERHEAD)
             .saturating_add(read_bytes(1, 1, record_bytes_max))

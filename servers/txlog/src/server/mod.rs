@@ -12,6 +12,7 @@ mod complaints;
 mod connection;
 mod counters;
 mod error;
+mod handshake;
 mod health;
 mod login;
 mod logs;
@@ -21,6 +22,7 @@ mod peers;
 mod reads;
 mod requests;
 mod source;
+mod stream;
 
 use std::fmt;
 use std::future::Future;
@@ -37,6 +39,7 @@ use txlog_client::frame::Code;
 use self::complaints::Rated;
 use self::counters::Counters;
 pub use self::error::BindError;
+pub use self::handshake::CLASS as HANDSHAKE_CLASS;
 use self::logs::Logs;
 use self::memory::Memory;
 use self::peers::Peers;
@@ -56,7 +59,8 @@ pub struct ServerConfig {
     /// them leaves for a newcomer.
     pub reserve_max: usize,
     /// How much memory all connections together may take for requests and answers, in bytes; 512
-    /// MiB by default. 64 KiB are set aside for each connection that there may be; of the rest, a
+    /// MiB by default. 64 KiB are set aside for each connection that there may be, and 128 more if
+    /// the server speaks TLS; of the rest, a
     /// quarter is for appends and the others are for reads. The store's own memory, the program's
     /// and the kernel's come on top.
     pub memory_bytes: usize,
@@ -124,7 +128,7 @@ pub struct Server<S: Store> {
     reload: Reload,
 }
 
-/// Makes a running server read its files of tokens again.
+/// Makes a running server read its files of tokens and certificates again.
 #[derive(Clone, Debug)]
 pub struct Reload(Arc<watch::Sender<u64>>);
 
@@ -147,6 +151,8 @@ struct Context<S: Store> {
     logins: Rated,
     /// Turns of those who look for a time.
     seeks: Semaphore,
+    /// What is said of failed handshakes.
+    handshakes: Rated,
     /// Becomes true when the server closes.
     closing: watch::Sender<bool>,
 }
@@ -203,7 +209,9 @@ impl<S: Store> Server<S> {
         let bytes_max = unnamed.as_ref().map_or(0, Store::record_bytes_max);
         let of_named = named.as_ref().map_or(0, |named| named.record_bytes_max());
         let open_max = named.as_ref().map_or(0, |_| config.open_logs_max.max(1));
-        let memory = Memory::new(&config, bytes_max.max(of_named), open_max)?;
+        let connection_bytes = memory::connection_bytes(security.tls.is_some());
+        let most = (bytes_max.max(of_named), open_max);
+        let memory = Memory::new(&config, connection_bytes, most)?;
         let listener = accept::bind(address, &security).await?;
         Ok(Self {
             listener,
@@ -254,6 +262,7 @@ impl<S: Store> Server<S> {
             counters: Arc::default(),
             logins: Rated::default(),
             seeks: Semaphore::new(lookups::SEEKS_MAX),
+            handshakes: Rated::default(),
             closing: watch::Sender::new(false),
         });
         tokio::select! {

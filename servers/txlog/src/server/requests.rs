@@ -7,7 +7,6 @@ use std::task::{self, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use evenkeel::net::tcp::OwnedReadHalf;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use txlog_client::frame::{Code, RECORD_OVERHEAD, Request, Response, VERSION_MIN};
 use txlog_client::wire::FrameReader;
@@ -21,6 +20,7 @@ use super::lookups::Lookup;
 use super::memory::Room;
 use super::peers::Peer;
 use super::reads::{self, Reading};
+use super::stream::ReadHalf;
 use crate::log::{Batch, ReadLimits, Stored};
 use crate::store::{Identity, Store, StoreError};
 
@@ -80,7 +80,7 @@ pub(super) struct Requests<S: Store> {
 
 impl<S: Store> Requests<S> {
     /// Takes requests until the client sends no more, the server closes, or there is a fault.
-    pub(super) async fn take(self, frames: &mut FrameReader<OwnedReadHalf>, first: Asked) -> End {
+    pub(super) async fn take(self, frames: &mut FrameReader<ReadHalf>, first: Asked) -> End {
         let mut closing = self.context.closing.subscribe();
         let mut request = first;
         loop {
