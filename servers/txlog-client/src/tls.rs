@@ -94,7 +94,7 @@ impl Tls {
         })?;
         let connector = TlsConnector::from(Arc::clone(&self.config));
         let shaken = connector.connect(name, stream).await;
-        shaken.map_err(|error| failed(address, &error).unwrap_or_else(|| cut(address, &error)))
+        shaken.map_err(|error| failed(address, &error).unwrap_or_else(|| cut(address, error)))
     }
 }
 
@@ -127,11 +127,11 @@ pub(crate) fn failed(address: &str, error: &io::Error) -> Option<ClientError> {
     })
 }
 
-fn cut(address: &str, error: &io::Error) -> ClientError {
-    let what = format!("the connection broke before it was encrypted: {error}; ask the server why");
-    ClientError::Tls {
+/// The connection broke before anything was agreed on, which may pass.
+fn cut(address: &str, error: io::Error) -> ClientError {
+    ClientError::Connect {
         address: address.to_owned(),
-        what: what.into(),
+        source: Arc::new(error),
     }
 }
 

@@ -16,6 +16,7 @@ use evenkeel::net::TcpStream;
 use evenkeel::time::timeout;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::{Error, ServerConnection};
 use tokio_rustls::server::TlsStream;
 use txlog_client::frame::{Code, Response};
 
@@ -35,6 +36,9 @@ const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// How many bytes TLS holds back for a client that takes none.
 const SENDING_BYTES_MAX: usize = 16 * 1024;
 
+/// How many bytes of a handshake are read at a time.
+const READ_BYTES: usize = 2 * 1024;
+
 /// How many bytes a client may still send after the handshake has failed, which are discarded so
 /// that it can read why: closing with unread bytes would reset the connection.
 const DISCARDED_BYTES_MAX: u64 = 64 * 1024;
@@ -47,7 +51,7 @@ enum Failure {
     /// The client speaks something else, perhaps txlog's protocol in the clear.
     Plain(TcpStream),
     /// The client does not agree, or its certificate is none.
-    Tls(io::Error, TcpStream),
+    Tls(Error, TcpStream),
     /// The client is gone.
     Gone,
 }
@@ -99,23 +103,61 @@ pub(super) async fn begin<S: Store>(
     }
 }
 
+/// By hand, and not by the acceptor, which would try only once to tell a client why it is refused:
+/// a task that has used up its time slice cannot write then.
 async fn shake(tls: &ServerTls, mut stream: TcpStream) -> Result<TlsStream<TcpStream>, Failure> {
+    let mut bytes = [0; READ_BYTES];
     // What TLS begins with: a record of a handshake, and a version.
-    let mut first = [0; 2];
-    if stream.read_exact(&mut first).await.is_err() {
+    if stream.read_exact(&mut bytes[..2]).await.is_err() {
         return Err(Failure::Gone);
     }
-    if first != [0x16, 3] {
+    if bytes[..2] != [0x16, 3] {
         return Err(Failure::Plain(stream));
     }
+    let session = ServerConnection::new(tls.config());
+    let mut session = match session {
+        Ok(session) => session,
+        Err(error) => return Err(Failure::Tls(error, stream)),
+    };
+    session.set_buffer_limit(Some(SENDING_BYTES_MAX));
+    let mut count = 2;
+    loop {
+        let taken = take(&mut session, &bytes[..count]);
+        while session.wants_write() {
+            if send(&mut session, &mut stream).await.is_err() {
+                return Err(Failure::Gone);
+            }
+        }
+        if let Err(error) = taken {
+            return Err(Failure::Tls(error, stream));
+        }
+        if !session.is_handshaking() {
+            break;
+        }
+        count = match stream.read(&mut bytes).await {
+            Ok(count) if count > 0 => count,
+            _ => return Err(Failure::Gone),
+        };
+    }
     let acceptor = TlsAcceptor::from(tls.config());
-    let accept = acceptor.accept_with(stream, |session| {
-        session.set_buffer_limit(Some(SENDING_BYTES_MAX));
-        // They are taken from memory, so this cannot fail.
-        let _ = session.read_tls(&mut &first[..]);
-    });
-    let shaken = accept.into_fallible().await;
-    shaken.map_err(|(error, stream)| Failure::Tls(error, stream))
+    let accept = acceptor.accept_with(stream, |fresh| *fresh = session);
+    // The handshake is done, so nothing is left that could fail.
+    accept.await.map_err(|_| Failure::Gone)
+}
+
+fn take(session: &mut ServerConnection, mut bytes: &[u8]) -> Result<(), Error> {
+    while !bytes.is_empty() {
+        let read = session.read_tls(&mut bytes);
+        read.map_err(|error| Error::General(error.to_string()))?;
+        session.process_new_packets()?;
+    }
+    Ok(())
+}
+
+async fn send(session: &mut ServerConnection, stream: &mut TcpStream) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    session.write_tls(&mut bytes)?;
+    stream.write_all(&bytes).await
 }
 
 /// Tells a client that speaks in the clear, in the clear.

@@ -1,6 +1,7 @@
 //! Helpers of the log's tests.
 #![allow(dead_code, reason = "each test crate uses a part")]
 
+pub(crate) mod certificates;
 pub(crate) mod held;
 pub(crate) mod logs;
 pub(crate) mod memory;
