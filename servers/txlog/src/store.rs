@@ -221,10 +221,6 @@ impl<D: Disk> Store for Log<D> {
     }
 
     async fn submit_batch(&self, batch: Batch) -> Result<LogPendingBatch, StoreError> {
-        if batch.producer.is_some() {
-            let text = "producers are not known yet; send the batch without one";
-            return Err(StoreError::new(Code::Unsupported, text));
-        }
         Ok(LogPendingBatch(Log::submit_batch(self, batch).await?))
     }
 

@@ -17,7 +17,7 @@ use super::record::APPEND_RECORDS_MAX;
 pub struct Batch {
     pub(super) records: Batched,
     pub(super) expected: Option<u64>,
-    pub(crate) producer: Option<Produced>,
+    pub(super) producer: Option<Produced>,
 }
 
 impl Batch {

@@ -16,7 +16,7 @@ use super::record::{HEAD_BYTES, Head};
 use super::recover::{FIRST_EPOCH, look_at, next_epoch};
 use super::scan::{At, Walked, Window};
 use super::segment::{Segment, name_of};
-use super::{Disk, DiskFile, LogError};
+use super::{Disk, DiskFile, LogError, roster};
 
 /// How much is written at a time.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -117,8 +117,10 @@ async fn copy<A: Disk, B: Disk>(
         kind: Kind::Unfinished,
     };
     let failed = LogError::io("write", MARK_NAME);
+    let first = listed.segments[0].first;
     let mut mark = MarkFile::create(to, unfinished).await.map_err(&failed)?;
     let (segment, bytes, segments) = copy_segments(&listed, next, to).await?;
+    roster::copy(from, to, listed.log_id, (first, next)).await?;
     let whole = Mark {
         segment,
         next,

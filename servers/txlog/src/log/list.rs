@@ -2,6 +2,7 @@
 
 use super::mark::{MARK_NAME, MarkDefect, MarkFile};
 use super::record::{Damage, HEAD_BYTES, Head, NEWER};
+use super::roster::ROSTER_NAMES;
 use super::scan::Window;
 use super::segment::{Segment, first_of, is_cut, name_of};
 use super::{Disk, DiskFile, LogError, local};
@@ -42,7 +43,8 @@ impl<F> Listed<F> {
 /// Whether a name may be in a log's directory. The last one is in the root of some file systems.
 fn is_known(name: &str) -> bool {
     let others = [MARK_NAME, local::LOCK_NAME, "lost+found"];
-    first_of(name).is_some() || is_cut(name) || others.contains(&name)
+    let is_other = others.contains(&name) || ROSTER_NAMES.contains(&name);
+    is_other || first_of(name).is_some() || is_cut(name)
 }
 
 /// Lists and opens the files, of which all but the last have valid heads.

@@ -1,7 +1,8 @@
 //! What a log does from time to time, beside appends: it removes records that need not be kept,
 //! writes its mark, and sees whether its directory is still there.
 //!
-//! Locks are taken in this order: the active segment, the names of removed segments, the mark.
+//! Locks are taken in this order: the active segment, the names of removed segments, the roster of
+//! producers, the mark.
 
 use std::collections::VecDeque;
 use std::io;
@@ -24,6 +25,7 @@ impl<D: Disk> Log<D> {
     /// - a segment with a record that is too old is followed by a new one, unless an append is
     ///   under way, which does the same;
     /// - segments that need not be kept are removed;
+    /// - what is known of [producers](super::producers) is written, if a segment has begun;
     /// - the [mark](super::mark) is written, if records were appended.
     ///
     /// # Errors
@@ -44,6 +46,7 @@ impl<D: Disk> Log<D> {
             rotate_alone(shared, active).await?;
         }
         shared.retain().await?;
+        shared.roster.write(&shared.disk).await?;
         let failed = LogError::io("write", MARK_NAME);
         shared.write_mark().await.map_err(failed)
     }
@@ -192,6 +195,10 @@ impl<D: Disk> Shared<D> {
             doomed.extend(segments.drain(..count).map(|segment| segment.name.clone()));
         }
         let mut removed = 0;
+        if !doomed.is_empty() {
+            // What it is to cover, these files may be the last to tell.
+            self.roster.write(&self.disk).await?;
+        }
         while let Some(name) = doomed.front() {
             match self.disk.remove(name).await {
                 // An interrupted call may have removed it.

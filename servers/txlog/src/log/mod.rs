@@ -20,7 +20,7 @@
 //! # }).unwrap();
 //! ```
 // The files: `append` is what is appended, `record` the format (pure), `producers` what is known of
-// producers (pure); `scan` reads a segment, `mark` says how far the log was durable, `disk` is the
+// producers (pure), `roster` the same in files; `scan` reads a segment, `mark` says how far the log was durable, `disk` is the
 // seam to files, `local` a directory, `segment` one file; `recover` opens a log, `list` finds its
 // files, `peek` looks at them from outside, `verify` checks them, `write` appends to the end, `read`
 // reads, `seek` finds a time, `maintain` does what is to be done from time to time, `retain` decides
@@ -42,6 +42,7 @@ pub mod record;
 mod recover;
 mod repair;
 mod retain;
+mod roster;
 pub mod scan;
 mod seek;
 mod segment;
@@ -69,6 +70,8 @@ pub use read::ReadLimits;
 pub use recover::{Recovery, Torn};
 pub use repair::{Repair, repair};
 pub use retain::Retention;
+pub use roster::ROSTER_NAMES;
+use roster::Roster;
 use segment::Segment;
 pub use txlog_client::Record;
 pub use verify::verify;
@@ -135,6 +138,7 @@ struct Shared<D: Disk> {
     /// How far the records are durable: what the next mark says.
     end: Mutex<End>,
     mark: tokio::sync::Mutex<MarkFile<D::File>>,
+    roster: Roster,
     /// In order; the last one grows.
     segments: Mutex<Vec<Arc<Segment<D::File>>>>,
     /// The names of removed segments whose files still exist, in order.
@@ -184,6 +188,7 @@ impl<D: Disk> Log<D> {
                 bytes: mark.bytes,
             }),
             mark: tokio::sync::Mutex::new(recovered.mark),
+            roster: recovered.roster,
             active: Arc::new(tokio::sync::Mutex::new(recovered.active)),
             segments: Mutex::new(recovered.segments),
             doomed: tokio::sync::Mutex::default(),
@@ -348,6 +353,7 @@ impl<D: Disk> Log<D> {
         self.commit.close().await?;
         self.shared.active.lock().await.is_sound = false;
         self.shared.halted().map_or(Ok(()), Err)?;
+        self.shared.roster.write(&self.shared.disk).await?;
         let failed = LogError::io("write", mark::MARK_NAME);
         self.shared.write_mark().await.map_err(failed)
     }

@@ -19,6 +19,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use txlog_client::frame::Produced;
 
 use super::append::Refusal;
@@ -26,6 +27,9 @@ use super::append::Refusal;
 /// How many rows of a producer are known: more than a client has batches under way. A row takes 24
 /// bytes.
 pub const ROWS_MAX: usize = 128;
+
+const MAGIC: [u8; 8] = *b"EKTXPRD\0";
+const VERSION: u32 = 1;
 
 /// The producers of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -123,6 +127,92 @@ impl Producers {
     /// Whether none is known.
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.known.clear();
+        self.by_use.clear();
+    }
+
+    /// As bytes, as they are known after all records of this log before `next`.
+    ///
+    /// All integers are little-endian.
+    ///
+    /// ```text
+    ///  0  8  "EKTXPRD" and a zero        for each producer, that of the oldest append first
+    ///  8  4  version, 1                    0 16  its id
+    /// 12  4  the log's id                 16  8  its next number
+    /// 16  8  next                         24  8  the first record of its latest append
+    /// 24  4  number of producers          32  4  number of rows, and for each
+    /// 28     the producers                        its number of the first record:8
+    ///     4  crc of all before                    the record:8 how many:8
+    /// ```
+    pub fn encode(&self, log_id: u32, next: u64) -> Bytes {
+        let mut buffer = BytesMut::new();
+        buffer.put_slice(&MAGIC);
+        buffer.put_u32_le(VERSION);
+        buffer.put_u32_le(log_id);
+        buffer.put_u64_le(next);
+        buffer.put_u32_le(self.by_use.len() as u32);
+        for producer in self.by_use.values() {
+            let known = &self.known[producer];
+            buffer.put_u128_le(*producer);
+            buffer.put_u64_le(known.next);
+            buffer.put_u64_le(known.latest);
+            buffer.put_u32_le(known.rows.len() as u32);
+            for row in &known.rows {
+                buffer.put_u64_le(row.number);
+                buffer.put_u64_le(row.first);
+                buffer.put_u64_le(row.count);
+            }
+        }
+        let crc = crc32fast::hash(&buffer);
+        buffer.put_u32_le(crc);
+        buffer.freeze()
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote; returns it and `next`. `None` if the bytes are
+    /// damaged, of another log, or of a later version: then the records have to be read.
+    pub fn decode(bytes: &[u8], log_id: u32, count_max: usize) -> Option<(Self, u64)> {
+        let (mut fields, crc) = bytes.split_last_chunk::<4>()?;
+        if crc32fast::hash(fields) != u32::from_le_bytes(*crc) {
+            return None;
+        }
+        let head = fields.split_off(..MAGIC.len())?;
+        let is_ours = head == MAGIC
+            && fields.try_get_u32_le().ok()? == VERSION
+            && fields.try_get_u32_le().ok()? == log_id;
+        if !is_ours {
+            return None;
+        }
+        let mut producers = Self::new(count_max);
+        let next = fields.try_get_u64_le().ok()?;
+        for _ in 0..fields.try_get_u32_le().ok()? {
+            producers.decode_one(&mut fields)?;
+        }
+        fields.is_empty().then_some((producers, next))
+    }
+
+    fn decode_one(&mut self, fields: &mut &[u8]) -> Option<()> {
+        let producer = fields.try_get_u128_le().ok()?;
+        let (next, latest) = (fields.try_get_u64_le().ok()?, fields.try_get_u64_le().ok()?);
+        let mut rows = VecDeque::new();
+        for _ in 0..fields.try_get_u32_le().ok()? {
+            rows.push_back(Row {
+                number: fields.try_get_u64_le().ok()?,
+                first: fields.try_get_u64_le().ok()?,
+                count: fields.try_get_u64_le().ok()?,
+            });
+        }
+        if self.known.len() >= self.count_max {
+            self.forget_one();
+        }
+        self.by_use.insert(latest, producer);
+        let known = Known { next, latest, rows };
+        // Each is there once, and has an append of its own.
+        let before = self.known.insert(producer, known);
+        (before.is_none() && self.known.len() == self.by_use.len()).then_some(())
     }
 
     fn forget_one(&mut self) {

@@ -10,6 +10,7 @@ use super::list::{Unfinished, list, lost_tail};
 use super::mark::{Kind, MARK_NAME, Mark, MarkFile};
 use super::producers::Producers;
 use super::record::{Damage, HEAD_BYTES};
+use super::roster::{self, Roster};
 use super::scan::{Verdict, Walked, Window, walk};
 use super::segment::{Segment, name_of};
 use super::write::{Active, create};
@@ -70,6 +71,8 @@ pub(super) struct Recovered<F> {
     pub(super) active: Active<F>,
     /// The mark, which covers all records.
     pub(super) mark: MarkFile<F>,
+    /// What is known of producers covers all records.
+    pub(super) roster: Roster,
     pub(super) report: Recovery,
 }
 
@@ -116,7 +119,9 @@ pub(super) async fn recover<D: Disk>(
         segments: listed.segments.len(),
         torn,
     };
-    let producers = Producers::new(producers_max);
+    let (next, is_used) = (walked.next, walked.has_producers);
+    let (log_id, segments) = (listed.log_id, &listed.segments[..]);
+    let producers = roster::recover(disk, log_id, segments, next, is_used, producers_max).await?;
     let segments = listed.segments.into_iter().map(Arc::new).collect();
     Ok(recovered(segments, &walked, mark, producers, report))
 }
@@ -125,7 +130,7 @@ fn recovered<F>(
     segments: Vec<Arc<Segment<F>>>,
     walked: &Walked,
     mark: MarkFile<F>,
-    producers: Producers,
+    (producers, roster): (Producers, Roster),
     report: Recovery,
 ) -> Recovered<F> {
     let last = segments.last().map(Arc::clone);
@@ -141,6 +146,7 @@ fn recovered<F>(
         },
         segments,
         mark,
+        roster,
         report,
     }
 }
@@ -252,7 +258,7 @@ async fn begin<D: Disk>(
         vec![Arc::new(segment)],
         &walked,
         mark_file,
-        Producers::new(producers_max),
+        (Producers::new(producers_max), Roster::default()),
         report,
     ))
 }

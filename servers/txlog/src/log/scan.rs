@@ -259,6 +259,8 @@ pub struct Walked {
     pub oldest_ms: Option<u64>,
     /// When the last record was accepted; 0 if there is none.
     pub newest_ms: u64,
+    /// Whether there is a record with a producer.
+    pub has_producers: bool,
 }
 
 impl Walked {
@@ -273,6 +275,7 @@ impl Walked {
             file_bytes,
             oldest_ms: None,
             newest_ms: 0,
+            has_producers: false,
         }
     }
 
@@ -283,6 +286,7 @@ impl Walked {
             self.batch_first = first.sequence;
         }
         self.newest_ms = first.time_ms;
+        self.has_producers |= first.is_produced;
         self.oldest_ms.get_or_insert(first.time_ms);
         self.end = end;
         self.next = next;

@@ -211,6 +211,10 @@ impl<D: Disk> Shared<D> {
         active.len = active.end;
         active.oldest_ms = None;
         self.segments().push(Arc::clone(&active.segment));
+        if has_producers {
+            let known = active.producers.encode(self.log_id, active.next);
+            self.roster.set_due(known);
+        }
         self.set_end(active.ended());
         // A segment that is missing later is missed from now on.
         self.write_mark().await?;
