@@ -39,6 +39,49 @@ fn runtime(workers: usize) -> Runtime {
     Builder::new().workers(workers).build().unwrap()
 }
 
+// ---- Priority ----
+
+/// The nice level of the calling thread, where the system says it.
+fn nice() -> Option<i64> {
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").ok()?;
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_whitespace().nth(16)?.parse().ok()
+}
+
+/// What a lane's threads do is not for the hog alone that they were started for, nor for the thread
+/// of the lowest priority that passes reports on.
+#[test]
+fn threads_of_lanes_do_not_inherit_a_hogs_priority() {
+    watched("lanes' priority", || {
+        let (reported, reports) = mpsc::channel();
+        let mut builder = Builder::new();
+        builder.workers(1);
+        builder.on_hog(move |_| reported.send(nice()).unwrap_or(()));
+        let runtime = builder.build().unwrap();
+        let expected = nice();
+        let lane = evenkeel::blocking::Lane::builder("of-a-hog");
+        let lane = runtime.block_on(async { lane.build().unwrap() });
+        let hog = runtime.spawn(async move {
+            // As long as nobody has lowered it.
+            let end = Instant::now() + Duration::from_secs(10);
+            while nice() == expected && Instant::now() < end {
+                compute(Duration::from_millis(1));
+            }
+            let lowered = nice();
+            let of_lane = lane.run(nice);
+            let general = evenkeel::spawn_blocking(nice);
+            (lowered, of_lane.await.unwrap(), general.await.unwrap())
+        });
+        let (lowered, of_lane, general) = runtime.block_on(hog).unwrap();
+        if runtime.stats().heavy.priority == evenkeel::stats::HeavyPriority::Lowered {
+            assert!(lowered > expected, "{lowered:?}");
+        }
+        assert_eq!([of_lane, general], [expected; 2]);
+        assert_eq!(reports.recv_timeout(LIMIT).unwrap(), expected);
+        runtime.shutdown(LIMIT).unwrap();
+    });
+}
+
 // ---- Other tasks go on ----
 
 /// What a hog does before it is stuck, or meanwhile: in one poll, and on its own worker.

@@ -18,6 +18,8 @@
 //! again under the lock, or makes a wait that is bounded. A task's `key` is accessed under the
 //! lock.
 
+mod start;
+
 use std::panic::Location;
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
@@ -28,7 +30,7 @@ use crate::class::Class;
 use crate::clock;
 use crate::counters::histogram::Tallied;
 use crate::sched::BusyWait;
-use crate::sched::config::{Config, Hook};
+use crate::sched::config::Config;
 use crate::sched::context;
 use crate::sched::presence::Busy;
 use crate::sched::shared::Shared;
@@ -396,82 +398,8 @@ impl Core {
         match hand {
             Hand::Nobody => {}
             Hand::Asleep(thread) => thread.unpark(),
-            Hand::New => self.start_thread(shared),
+            Hand::New => self.call_thread(shared),
         }
-    }
-
-    fn start_thread(self: &Arc<Self>, starter: &Arc<Shared>) {
-        let shared = Arc::clone(starter);
-        let core = Arc::clone(self);
-        let runtime = &shared.config.thread_name;
-        let name = format!("{runtime}-{}", self.settings.thread_suffix);
-        let started = starter.config.thread(name).spawn(move || {
-            context::own_thread(&shared);
-            let config = &shared.config;
-            let _entered = context::enter(Arc::clone(&shared));
-            let _leave = Leave(&core, &shared);
-            config.surrounded(|| {
-                config.on_thread_start.iter().for_each(Hook::run);
-                core.run_thread(&shared);
-                config.on_thread_stop.iter().for_each(Hook::run);
-            });
-        });
-        match started {
-            Ok(thread) => self.keep_track(thread),
-            Err(error) => {
-                self.state.lock().coming -= 1;
-                self.give_up_thread(starter, error.kind());
-            }
-        }
-    }
-
-    /// Keeps a thread's handle, to be joined at the end, and drops those that have ended.
-    fn keep_track(&self, thread: JoinHandle<()>) {
-        let mut state = self.state.lock();
-        let ended = state.handles.extract_if(.., |thread| thread.is_finished());
-        let ended: Vec<_> = ended.collect();
-        state.handles.push(thread);
-        drop(state);
-        // Dropped outside the lock: a handle may hold the payload of a panic in the user's hook,
-        // whose drop may run any code.
-        drop(ended);
-    }
-
-    /// A thread that was expected could not be started. If there are others, they do the work;
-    /// otherwise it is refused rather than left waiting for ever.
-    fn give_up_thread(self: &Arc<Self>, shared: &Arc<Shared>, kind: std::io::ErrorKind) {
-        let mut state = self.state.lock();
-        state.threads -= 1;
-        let left = if state.threads == 0 {
-            state.order.take_all()
-        } else {
-            Vec::new()
-        };
-        let (patient, orphans): (Vec<Job>, Vec<Job>) =
-            left.into_iter().partition(|job| job.patient);
-        self.note_queued(&state);
-        state.tally.refused += orphans.len() as u64;
-        // The submitter set no timer, as it expected this thread. Now one is needed, as the others
-        // may hang.
-        let waits = !state.order.is_empty() && self.settings.wait.is_some();
-        let arm = waits && !state.armed && !state.closed;
-        state.armed |= arm;
-        drop(state);
-        self.ended.notify_all();
-        if arm && let Some(wait) = self.settings.wait {
-            self.set_timer(shared, wait);
-        }
-        for job in orphans {
-            job.task.fail(
-                LaneError::NoThread {
-                    lane: Arc::clone(&self.settings.name),
-                    kind,
-                }
-                .into_join(),
-            );
-        }
-        // Perhaps no thread would ever come to do it.
-        patient.into_iter().for_each(|job| run_here(job.task));
     }
 
     /// Does work until there has been none for the keep-alive time, or the lane closes.

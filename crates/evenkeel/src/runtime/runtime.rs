@@ -163,6 +163,9 @@ impl Runtime {
                 while shared.stacks.is_served() && crate::clock::now() < names_until {
                     thread::sleep(Duration::from_millis(1));
                 }
+                // It has the lowest priority, and may not get on. Its reports go without names.
+                let reports = shared.stacks.rest_of_reports().into_iter();
+                reports.for_each(|report| (shared.on_hog)(shared, report));
                 ended
             }
             None => Ok(()),

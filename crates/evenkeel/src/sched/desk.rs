@@ -10,7 +10,7 @@
 use std::panic::Location;
 use std::ptr::{self, NonNull};
 
-use crate::class::Class;
+use crate::class::{CLASSES_MAX, Class};
 use crate::counters::deliveries::DeliveryCounts;
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, OnceLock};
@@ -19,6 +19,7 @@ use crate::sys::thread::{self, REAL_TIME_WORKER, ThreadId};
 
 use super::bounded_queue::Apart;
 use super::run_queues::{RunQueues, received};
+use super::stacks::PollId;
 use super::task::cell::{Header, Runnable};
 use super::task::kind::{FutureType, Kind};
 use super::tenure::{Fences, Tenure};
@@ -44,13 +45,23 @@ pub(crate) struct Desk {
     pub(crate) deliveries: Apart<DeliveryCounts>,
 }
 
-/// The end of a hog's poll that could not be told, as a lock was taken (`sched::stacks`); the last
-/// one, if there was another before anybody looked.
+/// The end of a hog's poll.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub(crate) poll: PollId,
+    pub(crate) class: Class,
+    /// In cycles.
+    pub(crate) length: u64,
+    pub(crate) blocked: bool,
+}
+
+/// The end of a hog's poll that could not be told, as a lock was taken (`sched::stacks`). The
+/// thread that sits here puts it, and whoever holds that lock takes it.
 #[derive(Debug)]
 pub(super) struct MissedEnd {
     /// When the poll began, in cycles; 0 if there is none. Written last.
     since: AtomicU64,
-    /// Twice its length, plus one if it was blocked.
+    /// Its length, its class in four bits, and a bit that says whether it was blocked.
     length: AtomicU64,
 }
 
@@ -62,34 +73,40 @@ impl MissedEnd {
         }
     }
 
-    /// For the thread that sits here.
-    pub(super) fn put(&self, since: u64, length: u64, blocked: bool) {
+    /// For the thread that sits here. Returns false if there is another.
+    #[must_use]
+    pub(super) fn put(&self, end: Ended) -> bool {
+        const { assert!(CLASSES_MAX <= 16, "a class has four bits") };
+        // Acquire pairs with the Release in `take`, which has read the length before.
+        if self.since.load(Ordering::Acquire) != 0 {
+            return false;
+        }
+        let class = end.class.index() as u64;
+        let length = end.length << 5 | class << 1 | u64::from(end.blocked);
         // Relaxed: ordered by the store below.
-        let length = length << 1 | u64::from(blocked);
         self.length.store(length, Ordering::Relaxed);
         // Release pairs with the Acquire in `take`.
-        self.since.store(since, Ordering::Release);
+        self.since.store(end.poll.since, Ordering::Release);
+        true
     }
 
-    /// Whether the end of the poll that began at `since` is here.
-    pub(super) fn has(&self, since: u64) -> bool {
-        // Relaxed: `take` looks again.
-        self.since.load(Ordering::Relaxed) == since
-    }
-
-    /// Takes out the end of the poll that began at `since`: its length, and whether it was blocked.
-    pub(super) fn take(&self, since: u64) -> Option<(u64, bool)> {
+    /// Takes out what is here, which is the desk `index`.
+    pub(super) fn take(&self, index: usize) -> Option<Ended> {
         // Acquire pairs with the Release in `put`.
-        if since == 0 || self.since.load(Ordering::Acquire) != since {
+        let since = self.since.load(Ordering::Acquire);
+        if since == 0 {
             return None;
         }
-        // Relaxed: see above. If the next poll's end is being put, its length is taken for this
-        // one's: both are statistics.
+        // Relaxed: see above.
         let length = self.length.load(Ordering::Relaxed);
-        let taken = self
-            .since
-            .compare_exchange(since, 0, Ordering::Relaxed, Ordering::Relaxed);
-        taken.is_ok().then_some((length >> 1, length & 1 == 1))
+        // Release pairs with the Acquire in `put`.
+        self.since.store(0, Ordering::Release);
+        Some(Ended {
+            poll: PollId { desk: index, since },
+            class: Class::at((length >> 1 & 15) as usize),
+            length: length >> 5,
+            blocked: length & 1 == 1,
+        })
     }
 }
 
@@ -410,6 +427,12 @@ impl Desks {
         self.desks[index].get_or_init(|| Arc::new(Desk::new(self.classes, self.fences)))
     }
 
+    /// All desks that were ever used, with their numbers.
+    pub(super) fn used(&self) -> impl Iterator<Item = (usize, &Arc<Desk>)> {
+        let desks = self.desks.iter().enumerate();
+        desks.filter_map(|(index, desk)| Some((index, desk.get()?)))
+    }
+
     /// All desks that were ever used.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Desk>> {
         self.desks.iter().filter_map(OnceLock::get)
@@ -421,12 +444,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_that_was_missed_is_taken_once_and_by_its_poll() {
-        let end = MissedEnd::new();
-        assert_eq!(end.take(0), None);
-        end.put(7, 1_000, true);
-        assert_eq!(end.take(8), None, "another poll");
-        assert_eq!(end.take(7), Some((1_000, true)));
-        assert_eq!(end.take(7), None);
+    fn an_end_that_was_missed_is_taken_once_and_whole() {
+        let slot = MissedEnd::new();
+        assert_eq!(slot.take(3), None);
+        let end = |since, class, blocked| Ended {
+            poll: PollId { desk: 3, since },
+            class,
+            length: 1 << 50 | since,
+            blocked,
+        };
+        let first = end(7, Class::BULK, true);
+        assert!(slot.put(first));
+        assert!(!slot.put(end(8, Class::NORMAL, false)), "it is full");
+        assert_eq!(slot.take(3), Some(first));
+        assert_eq!(slot.take(3), None);
+        let last = end(9, Class::at(CLASSES_MAX - 1), false);
+        assert!(slot.put(last));
+        assert_eq!(slot.take(3), Some(last));
     }
 }

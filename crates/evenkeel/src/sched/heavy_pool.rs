@@ -449,6 +449,11 @@ impl HeavyPool {
         }
     }
 
+    /// The nice level of the workers.
+    pub(crate) fn nice(&self) -> i32 {
+        self.nice
+    }
+
     /// The nice level of a class, for a long poll or another.
     fn wanted(&self, ledger: &Ledger, class: Class, long: bool) -> i32 {
         let least = if long { STEPS_LONG } else { STEPS_BRIEF };

@@ -114,6 +114,7 @@ pub(crate) fn run(shared: &Arc<Shared>, start: &Starter<'_>) {
     let mut looks = 0_u32;
     while !shared.is_stopping() {
         lookout.begin_look();
+        lookout.do_asked(false);
         let pause = look(shared, &mut watches, start);
         let heavy_pool = tend_pool(shared, &mut sampled_at, start);
         let pause = heavy_pool.map_or(pause, |soonest| soonest.min(pause));
@@ -142,6 +143,7 @@ pub(crate) fn run(shared: &Arc<Shared>, start: &Starter<'_>) {
             lookout.pause(pause);
         }
     }
+    lookout.do_asked(true);
     shared.stacks.abandon();
     // From now on nobody looks at the workers.
     let seats = shared.seats.iter();
@@ -222,7 +224,9 @@ fn look_at(
     // Before any step that may wait for a thread which could not run because of this one.
     desk.demote();
     let blocked = !computes;
-    if age >= full {
+    if age >= full && !desk.gives_up(since) {
+        // Also if it ends before anybody takes its seat, it is a hog's: its stack will say so.
+        desk.keep(since, blocked);
         let desk = shared.seats[worker].desk();
         shared.stacks.catch(&shared.desks, desk, blocked);
     }

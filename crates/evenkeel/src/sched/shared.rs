@@ -20,7 +20,7 @@ use crate::timer::timers::Timers;
 
 use super::config::Config;
 use super::context;
-use super::desk::{Desk, Desks};
+use super::desk::{Desk, Desks, Ended};
 use super::dumps::Dumps;
 use super::extensions::Extensions;
 use super::heavy_pool::HeavyPool;
@@ -293,7 +293,13 @@ impl Shared {
         }
         self.kinds.ended(&hog.kind, hog.length, hog.blocked);
         let desk = self.desks.get(hog.poll.desk);
-        if self.stacks.ended(desk, hog.poll, hog.length, hog.blocked) {
+        let end = Ended {
+            poll: hog.poll,
+            class: hog.kind.class,
+            length: hog.length,
+            blocked: hog.blocked,
+        };
+        if self.stacks.ended(desk, end) {
             self.monitor.rouse();
         }
     }

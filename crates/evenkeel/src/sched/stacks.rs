@@ -1,5 +1,9 @@
 //! Stacks of hogs: when they are taken, and where they go.
 //!
+//! **Invariant:** each poll of a hog that has ended is counted once, with its length: by the event
+//! of its end if a stack of it was taken, and else among the [`Unknown`]. So the functions' times
+//! add up to the kinds'.
+//!
 //! The monitor calls [`Stacks::catch`] for polls that it knows to be hogs', again and again. A
 //! poll's stack is taken when it is first caught, and then when it has lasted for 10 ms, 100 ms, a
 //! second and so on. Each stack stands for the time since the one before it. A thread that computes
@@ -17,18 +21,23 @@
 //! reason nobody waits for a handler that has begun to answer: its slot is left to it, and the
 //! monitor frees it later.
 
+mod unknown;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-use crate::clock::Clock;
+use crate::clock::{self, Clock};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{Arc, Mutex, MutexGuard, thread};
+use crate::sync::{Arc, Condvar, Mutex, MutexGuard, thread};
 use crate::sys::stack::{self, Asked, Ends, Stack};
 
 use super::HogReport;
-use super::desk::{Desk, Desks};
+use super::desk::{Desk, Desks, Ended};
 use super::task::kind::Kind;
+use unknown::Unknown;
+
+pub(crate) use unknown::UnknownPolls;
 
 /// At most so many stacks are taken in a second. Each may cost the stuck poll 50 us, and what makes
 /// names of it a tenth of a millisecond at low priority: one per cent of a processor.
@@ -43,6 +52,8 @@ const QUEUE_MAX: usize = 64;
 const SECOND_AFTER: Duration = Duration::from_millis(10);
 /// A poll's stack is taken at least so often.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// After so long the thread that makes names is started again, if the system refused it.
+const START_AGAIN: Duration = Duration::from_secs(1);
 /// A thread that has not answered for so long does not run, or somebody else handles the signal.
 const ANSWER_MAX: Duration = Duration::from_millis(250);
 
@@ -68,13 +79,10 @@ pub(crate) struct Caught {
 /// What happened, for the thread that makes names.
 pub(crate) enum Event {
     Caught(Box<Caught>),
-    /// A poll of which there was a stack is over. It took `length` cycles, of which its stacks do
-    /// not stand for `rest`.
+    /// A poll of which there was a stack is over. Its stacks do not stand for `rest` of its cycles.
     Ended {
-        poll: PollId,
-        length: u64,
+        end: Ended,
         rest: u64,
-        blocked: bool,
     },
     /// A report to be delivered with a name, if there is a stack of its poll.
     Report(PollId, HogReport),
@@ -84,10 +92,12 @@ pub(crate) enum Event {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StackCounts {
     pub(crate) taken: u64,
-    /// As too many were taken lately, or too many wait for their names.
+    /// How many polls lack one, as too many were taken lately, or too many wait for their names.
     pub(crate) skipped: u64,
     /// The thread did not answer in time, or the system refused.
     pub(crate) failed: u64,
+    /// Reports that went without a name, as the system refused the thread that makes names.
+    pub(crate) unnamed: u64,
 }
 
 pub(crate) struct Stacks {
@@ -96,9 +106,15 @@ pub(crate) struct Stacks {
     closed: AtomicBool,
     clock: Clock,
     state: Mutex<State>,
+    /// There may be events for the thread that makes names, which lingers.
+    more: Condvar,
+    /// Ends of polls are at desks, as the lock was taken.
+    missed: AtomicBool,
+    unknown: Unknown,
     taken: AtomicU64,
     skipped: AtomicU64,
     failed: AtomicU64,
+    unnamed: AtomicU64,
 }
 
 #[derive(Default)]
@@ -108,11 +124,17 @@ struct State {
     /// By desk: when the last hog's poll there began that is over, in cycles. Its thread may still
     /// wake who waits for the task.
     over: Vec<u64>,
+    /// By desk: when the last poll began that lacks a stack as too many were taken.
+    skipped: Vec<u64>,
     events: VecDeque<Event>,
     /// Reports whose stacks are still to come.
     reports: Vec<(PollId, HogReport)>,
     /// Whether a thread takes the events.
     served: bool,
+    /// It waits for more, and keeps what it has learned meanwhile.
+    lingers: bool,
+    /// The system refused that thread; until when nothing is kept for it, in cycles.
+    refused_until: u64,
     /// Questions to which a handler was about to answer when they were no longer wanted.
     left: Vec<Asked>,
     /// How many stacks may be taken now, and when that was last reckoned, in cycles.
@@ -125,13 +147,16 @@ struct Watched {
     poll: PollId,
     kind: Kind,
     blocked: bool,
-    /// How long the poll had lasted at the last stack, and how long it has to last for the next, in
-    /// cycles.
+    /// How long the poll had lasted at the last stack that was got or is asked for, when it was last
+    /// looked at, and how long it has to last for the next; in cycles.
     reached: u64,
+    seen: u64,
     next: u64,
     pending: Option<Pending>,
-    /// Since when another poll goes on there, or none, in cycles.
-    over_since: Option<u64>,
+    /// There is a stack of it.
+    is_caught: bool,
+    /// It was found to be over.
+    is_over: bool,
 }
 
 struct Pending {
@@ -152,9 +177,13 @@ impl Stacks {
                 allowed: f64::from(BURST),
                 ..State::default()
             }),
+            more: Condvar::new(),
+            missed: AtomicBool::new(false),
+            unknown: Unknown::new(),
             taken: AtomicU64::new(0),
             skipped: AtomicU64::new(0),
             failed: AtomicU64::new(0),
+            unnamed: AtomicU64::new(0),
         }
     }
 
@@ -169,11 +198,11 @@ impl Stacks {
         let Some(mut state) = self.state.try_lock().filter(|_| since != 0) else {
             return;
         };
-        if state.over.get(index) == Some(&since) {
+        let now = self.clock.cycles();
+        if state.over.get(index) == Some(&since) || now < state.refused_until {
             return;
         }
         let poll = PollId { desk: index, since };
-        let now = self.clock.cycles();
         let age = now.saturating_sub(since);
         let known = state.watched.iter().position(|it| it.poll.desk == index);
         let at = match known.filter(|&at| state.watched[at].poll == poll) {
@@ -182,8 +211,11 @@ impl Stacks {
                 let Some(kind) = desk.running_kind() else {
                     return;
                 };
-                if let Some(at) = known {
-                    self.end_untold(&mut state, at, desk);
+                // The end of an earlier poll would have been told by now, or is at the desk.
+                self.take_missed(&mut state, index, desk);
+                let earlier = (state.watched.iter()).position(|it| it.poll.desk == index);
+                if let Some(at) = earlier {
+                    self.end_untold(&mut state, at);
                 }
                 state.watched.push(Watched::new(poll, kind));
                 state.watched.len() - 1
@@ -194,8 +226,11 @@ impl Stacks {
             return;
         }
         if !self.allows(&mut state, now) {
-            // Relaxed, here and below: statistics.
-            self.skipped.fetch_add(1, Ordering::Relaxed);
+            let last = std::mem::replace(at_desk(&mut state.skipped, index), since);
+            if last != since {
+                // Relaxed, here and below: statistics.
+                self.skipped.fetch_add(1, Ordering::Relaxed);
+            }
             // Of a poll without any stack nothing has to be known.
             if state.watched[at].reached == 0 {
                 state.watched.swap_remove(at);
@@ -217,7 +252,7 @@ impl Stacks {
         let watched = &mut state.watched[at];
         let weight = age.saturating_sub(watched.reached);
         watched.blocked = blocked;
-        watched.reached = age;
+        watched.seen = age;
         let mut next = second;
         while next <= age {
             next = next.saturating_mul(10).min(next.saturating_add(pause_max));
@@ -230,6 +265,7 @@ impl Stacks {
         // the signal would interrupt.
         if let Some(stack) = desk.ask_thread(stack::read_blocked).flatten() {
             if !is_over() {
+                watched.reached = age;
                 let caught = watched.caught(weight, within, stack);
                 self.push_caught(state, caught);
             }
@@ -238,6 +274,7 @@ impl Stacks {
         let ends: Arc<dyn Ends> = Arc::<Desk>::clone(desk);
         match desk.ask_thread(|thread| stack::ask(thread, ends, poll.since)) {
             Some(Ok(asked)) => {
+                watched.reached = age;
                 watched.pending = Some(Pending {
                     asked,
                     at: now,
@@ -260,32 +297,56 @@ impl Stacks {
             return true;
         };
         let now = self.clock.cycles();
+        // Acquire pairs with the Release in `ended`: the end is at its desk.
+        if self.missed.swap(false, Ordering::Acquire) {
+            for (index, desk) in desks.used() {
+                self.take_missed(&mut state, index, desk);
+            }
+        }
         for at in (0..state.watched.len()).rev() {
             self.collect_from(&mut state, at, now);
             let watched = &mut state.watched[at];
             let desk = desks.get(watched.poll.desk);
-            if desk.tenure().polling_since() != watched.poll.since {
-                // Its thread may be about to tell the end. It may be lowered, so it has as long as
-                // for an answer; what it tells later would be lost.
-                let since = *watched.over_since.get_or_insert(now);
-                let had_time = now.saturating_sub(since) > self.clock.cycles_of(ANSWER_MAX);
-                if had_time || desk.missed_end.has(watched.poll.since) {
-                    self.end_untold(&mut state, at, desk);
+            let since = desk.tenure().polling_since();
+            if since == watched.poll.since {
+                continue;
+            }
+            // Its thread may be lowered, and take any time to tell the end. If it is not to tell,
+            // what it may have left at the desk is seen at the next look at the latest.
+            let has_told = since != 0 || watched.is_over && !desk.tenure().is_about_to_tell();
+            watched.is_over = true;
+            if has_told {
+                let desk_index = watched.poll.desk;
+                let before = state.watched.len();
+                self.take_missed(&mut state, desk_index, desk);
+                if state.watched.len() == before {
+                    self.end_untold(&mut state, at);
                 }
             }
         }
         state.left.retain(|asked| !asked.give_up());
-        let is_to_come = |it: &Watched| it.pending.is_some() || it.over_since.is_some();
+        let is_to_come = |it: &Watched| it.pending.is_some() || it.is_over;
         !state.left.is_empty() || state.watched.iter().any(is_to_come)
     }
 
-    /// The poll is over, and its thread has not told the lock's holder: it found the lock taken, or
-    /// the poll was no hog's in the end. Then it took at least as long as at its last stack.
-    fn end_untold(&self, state: &mut State, at: usize, desk: &Desk) {
+    /// The poll is over, and its thread will not say so: it was no hog's in the end. It took at
+    /// least as long as when it was last looked at.
+    fn end_untold(&self, state: &mut State, at: usize) {
         let watched = &state.watched[at];
-        let (poll, least) = (watched.poll, (watched.reached, watched.blocked));
-        let (length, blocked) = desk.missed_end.take(poll.since).unwrap_or(least);
-        self.end(state, poll, length, blocked);
+        let end = Ended {
+            poll: watched.poll,
+            class: watched.kind.class,
+            length: watched.seen,
+            blocked: watched.blocked,
+        };
+        self.end(state, end);
+    }
+
+    /// Takes in the end of a poll that is at a desk, if there is one.
+    fn take_missed(&self, state: &mut State, index: usize, desk: &Desk) {
+        if let Some(end) = desk.missed_end.take(index) {
+            self.end(state, end);
+        }
     }
 
     fn collect_from(&self, state: &mut State, at: usize, now: u64) {
@@ -307,42 +368,64 @@ impl Stacks {
                 self.push_caught(state, caught);
             }
             // Relaxed: as above.
-            None => drop(self.failed.fetch_add(1, Ordering::Relaxed)),
+            None => {
+                // The next stack stands for its time as well.
+                watched.reached = watched.reached.saturating_sub(pending.weight);
+                self.failed.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 
-    /// The poll of a hog is over, after `length` cycles. For the thread that made it. Returns
-    /// whether there is an event for the thread that makes names.
-    pub(crate) fn ended(&self, desk: &Desk, poll: PollId, length: u64, blocked: bool) -> bool {
+    /// The poll of a hog is over. For the thread that made it. Returns whether the monitor has to
+    /// look: there is an event for the thread that makes names.
+    pub(crate) fn ended(&self, desk: &Desk, end: Ended) -> bool {
         if !self.on {
             return false;
         }
         let Some(mut state) = self.state.try_lock() else {
-            desk.missed_end.put(poll.since, length, blocked);
-            // The monitor finds it, as it is roused.
+            if !desk.missed_end.put(end) {
+                // The end of an earlier poll is there, so the monitor has not held the lock in this
+                // poll and has no stack of it.
+                self.unknown.add(end.class, end.length, end.blocked);
+            }
+            // Release pairs with the Acquire in `collect`.
+            self.missed.store(true, Ordering::Release);
             return true;
         };
-        self.end(&mut state, poll, length, blocked)
+        self.end(&mut state, end)
     }
 
-    fn end(&self, state: &mut State, poll: PollId, length: u64, blocked: bool) -> bool {
-        if state.over.len() <= poll.desk {
-            state.over.resize(poll.desk + 1, 0);
-        }
-        state.over[poll.desk] = poll.since;
-        let Some(at) = state.watched.iter().position(|it| it.poll == poll) else {
+    fn end(&self, state: &mut State, end: Ended) -> bool {
+        let poll = end.poll;
+        *at_desk(&mut state.over, poll.desk) = poll.since;
+        let watched = state.watched.iter().position(|it| it.poll == poll);
+        let Some(at) = watched else {
+            self.unknown.add(end.class, end.length, end.blocked);
             return false;
         };
         self.collect_from(state, at, self.clock.cycles());
-        let rest = length.saturating_sub(state.watched[at].reached);
+        let watched = &state.watched[at];
+        // An answer that has not come is not waited for.
+        let lost = watched.pending.as_ref().map_or(0, |it| it.weight);
+        let rest = end.length.saturating_sub(watched.reached - lost);
+        let is_caught = watched.is_caught;
         state.forget(at);
-        state.events.push_back(Event::Ended {
-            poll,
-            length,
-            rest,
-            blocked,
-        });
-        true
+        if is_caught {
+            state.events.push_back(Event::Ended { end, rest });
+        } else {
+            self.unknown.add(end.class, end.length, end.blocked);
+        }
+        is_caught
+    }
+
+    /// A poll had stacks, and none of them could be named.
+    pub(crate) fn unnamed(&self, end: &Ended) {
+        self.unknown.add(end.class, end.length, end.blocked);
+    }
+
+    /// The polls of which nothing is known but how long they took.
+    pub(crate) fn unknown(&self) -> Vec<UnknownPolls> {
+        self.unknown.read()
     }
 
     /// Takes a report if there is, or will soon be, a stack of its poll; gives it back otherwise.
@@ -353,6 +436,11 @@ impl Stacks {
         let is_watched = state.watched.iter().any(|it| it.poll == poll);
         let comes = |event: &Event| matches!(event, Event::Caught(it) if it.poll == poll);
         let is_full = state.events.len() >= 2 * QUEUE_MAX;
+        if self.clock.cycles() < state.refused_until {
+            // Relaxed: a statistic.
+            self.unnamed.fetch_add(1, Ordering::Relaxed);
+            return Some(report);
+        }
         if is_full || self.is_closed() || !is_watched && !state.events.iter().any(comes) {
             return Some(report);
         }
@@ -398,10 +486,13 @@ impl Stacks {
         let Some(mut state) = self.try_lock_on() else {
             return false;
         };
-        let wants = !state.events.is_empty() && !state.served;
-        let wants = wants && !self.is_closed();
-        state.served |= wants;
-        wants
+        if state.events.is_empty() || self.is_closed() {
+            return false;
+        }
+        if std::mem::take(&mut state.lingers) {
+            self.more.notify_all();
+        }
+        !std::mem::replace(&mut state.served, true)
     }
 
     fn try_lock_on(&self) -> Option<MutexGuard<'_, State>> {
@@ -417,26 +508,50 @@ impl Stacks {
         event
     }
 
+    /// Waits until there may be more events, at most for so long. For the thread that takes them.
+    /// Returns false if the time is over, and nobody waits for the thread.
+    pub(crate) fn linger(&self, length: Duration) -> bool {
+        let until = clock::now() + length;
+        let mut state = self.state.lock();
+        state.lingers = state.events.is_empty();
+        while state.lingers && !self.is_closed() {
+            let left = until.saturating_duration_since(clock::now());
+            if left.is_zero() {
+                state.lingers = false;
+                return false;
+            }
+            state = self.more.wait_timeout(state, left).0;
+        }
+        state.lingers = false;
+        true
+    }
+
     /// The runtime ends. Returns the reports that have waited for names, unless there is a thread
     /// that makes names: then it does the same when it ends.
     pub(crate) fn close(&self) -> Vec<HogReport> {
-        // Relaxed: a hint.
+        let mut state = self.state.lock();
+        // Relaxed: a hint; whoever lingers looks under the lock.
         self.closed.store(true, Ordering::Relaxed);
-        match self.is_served() {
+        state.lingers = false;
+        let is_served = state.served;
+        drop(state);
+        self.more.notify_all();
+        match is_served {
             true => Vec::new(),
             false => self.rest_of_reports(),
         }
     }
 
-    /// Takes out all reports.
+    /// Takes out all reports; of polls whose ends wait, nothing is known any more.
     pub(crate) fn rest_of_reports(&self) -> Vec<HogReport> {
         let mut state = self.state.lock();
         let waited = std::mem::take(&mut state.reports).into_iter();
         let mut reports: Vec<HogReport> = waited.map(|(_, report)| report).collect();
-        // The rest says what nobody asks for any more.
         for event in state.events.drain(..) {
-            if let Event::Report(_, report) = event {
-                reports.push(report);
+            match event {
+                Event::Report(_, report) => reports.push(report),
+                Event::Ended { end, .. } => self.unnamed(&end),
+                Event::Caught(_) => {}
             }
         }
         reports
@@ -457,10 +572,25 @@ impl Stacks {
         self.clock.to_duration(cycles)
     }
 
-    pub(crate) fn give_up_serving(&self) {
-        let mut state = self.state.lock();
-        state.served = false;
-        state.events.clear();
+    /// No thread takes the events. Returns the reports that have waited for names.
+    pub(crate) fn give_up_serving(&self) -> Vec<HogReport> {
+        let reports = self.rest_of_reports();
+        self.state.lock().served = false;
+        reports
+    }
+
+    /// The system refused the thread that takes events. As [`give_up_serving`]; for a while reports
+    /// go without names and no stacks are taken, and then it is tried again.
+    ///
+    /// [`give_up_serving`]: Self::give_up_serving
+    pub(crate) fn refuse_serving(&self) -> Vec<HogReport> {
+        let again = self.clock.cycles() + self.clock.cycles_of(START_AGAIN);
+        self.state.lock().refused_until = again;
+        let reports = self.give_up_serving();
+        // Relaxed: a statistic.
+        self.unnamed
+            .fetch_add(reports.len() as u64, Ordering::Relaxed);
+        reports
     }
 
     pub(crate) fn counts(&self) -> StackCounts {
@@ -469,6 +599,7 @@ impl Stacks {
             taken: self.taken.load(Ordering::Relaxed),
             skipped: self.skipped.load(Ordering::Relaxed),
             failed: self.failed.load(Ordering::Relaxed),
+            unnamed: self.unnamed.load(Ordering::Relaxed),
         }
     }
 
@@ -530,13 +661,16 @@ impl Watched {
             kind,
             blocked: false,
             reached: 0,
+            seen: 0,
             next: 0,
             pending: None,
-            over_since: None,
+            is_caught: false,
+            is_over: false,
         }
     }
 
-    fn caught(&self, weight: u64, within: Option<String>, stack: Stack) -> Caught {
+    fn caught(&mut self, weight: u64, within: Option<String>, stack: Stack) -> Caught {
+        self.is_caught = true;
         Caught {
             poll: self.poll,
             kind: self.kind,
@@ -546,6 +680,14 @@ impl Watched {
             stack,
         }
     }
+}
+
+/// The entry of a desk in a list that grows as desks are used.
+fn at_desk(list: &mut Vec<u64>, desk: usize) -> &mut u64 {
+    if list.len() <= desk {
+        list.resize(desk + 1, 0);
+    }
+    &mut list[desk]
 }
 
 impl fmt::Debug for Stacks {
@@ -564,69 +706,4 @@ impl fmt::Debug for Stacks {
     any(target_arch = "x86_64", target_arch = "aarch64"),
     not(any(evenkeel_loom, evenkeel_preempt, evenkeel_tsan))
 ))]
-mod tests {
-    use std::panic::Location;
-
-    use super::*;
-    use crate::class::Class;
-    use crate::sched::task::cell::{Attributes, Runnable, Schedule, new_task};
-
-    struct Never;
-
-    impl Schedule for Never {
-        fn schedule(&self, _: Runnable) {
-            unreachable!("the task is never woken")
-        }
-    }
-
-    /// A poll of this thread's whose stack was taken is over, and the lock is taken when its thread
-    /// would tell that, if it does. Returns the length that is known in the end.
-    fn length_of_poll(tells: Option<u64>) -> u64 {
-        let (clock, desks) = (Clock::start(), Desks::new(1, 3));
-        let stacks = Stacks::new(true, clock);
-        let attributes = Attributes {
-            class: Class::BULK,
-            spawned_at: Location::caller(),
-            name: None,
-        };
-        let (task, _join) = new_task(async {}, Never, attributes);
-        let desk = desks.get(0);
-        desk.sit();
-        let since = clock.cycles();
-        desk.begin_poll(task.header(), since);
-        let began = clock.instant();
-        let caught = loop {
-            stacks.catch(&desks, 0, false);
-            while stacks.collect(&desks) {}
-            if let Some(event) = stacks.next(false) {
-                break event;
-            }
-            let waited = began.elapsed();
-            assert!(waited < Duration::from_secs(60), "no stack is taken");
-        };
-        assert!(matches!(caught, Event::Caught(it) if it.kind.class == Class::BULK));
-
-        let _ = desk.tenure().end_poll();
-        if let Some(length) = tells {
-            let lock = stacks.state.lock();
-            assert!(stacks.ended(desk, PollId { desk: 0, since }, length, false));
-            drop(lock);
-        }
-        while stacks.collect(&desks) {}
-        desk.rise();
-        task.cancel(|_| ());
-        loop {
-            match stacks.next(false) {
-                Some(Event::Ended { length, .. }) => break length,
-                Some(_) => {}
-                None => panic!("its end is not known"),
-            }
-        }
-    }
-
-    #[test]
-    fn an_end_that_cannot_be_told_is_found() {
-        assert_eq!(length_of_poll(Some(1 << 40)), 1 << 40);
-        assert!((1..1 << 40).contains(&length_of_poll(None)), "at its stack");
-    }
-}
+mod tests;

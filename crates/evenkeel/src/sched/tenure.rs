@@ -93,6 +93,9 @@ pub(crate) struct Tenure {
     contested: AtomicBool,
     /// The seat is lost. Decided under this lock.
     lost: Mutex<bool>,
+    /// The thread has dealt with the loss of its seat, or began without one. Set by the thread;
+    /// cleared when it takes a seat.
+    has_told: AtomicBool,
     fences: Fences,
 }
 
@@ -102,6 +105,7 @@ impl Tenure {
             since: AtomicU64::new(0),
             contested: AtomicBool::new(false),
             lost: Mutex::new(false),
+            has_told: AtomicBool::new(false),
             fences,
         }
     }
@@ -109,7 +113,8 @@ impl Tenure {
     /// The thread takes a seat. For the thread alone, or before it starts.
     pub(crate) fn begin(&self) {
         *self.lost.lock() = false;
-        // Relaxed, both: nobody contests a seat that nobody holds.
+        // Relaxed, all: nobody contests a seat that nobody holds.
+        self.has_told.store(false, Ordering::Relaxed);
         self.contested.store(false, Ordering::Relaxed);
         let before = self.since.swap(0, Ordering::Relaxed);
         debug_assert_eq!(before, 0, "a poll is under way");
@@ -120,6 +125,20 @@ impl Tenure {
         *self.lost.lock() = true;
         // Relaxed: as in `begin`.
         self.contested.store(true, Ordering::Relaxed);
+        self.tell();
+    }
+
+    /// The thread has told of the poll that cost it its seat, which it does after that poll's end.
+    /// Of all other polls it tells before they end. For the thread alone.
+    pub(crate) fn tell(&self) {
+        // Release pairs with the Acquire in `is_about_to_tell`: whoever sees it sees what was told.
+        self.has_told.store(true, Ordering::Release);
+    }
+
+    /// Whether the thread, which is between polls, may still tell of the poll that is over.
+    pub(crate) fn is_about_to_tell(&self) -> bool {
+        // Acquire pairs with the Release in `tell`.
+        self.is_contested() && !self.has_told.load(Ordering::Acquire)
     }
 
     /// A poll begins. For the thread alone.

@@ -15,7 +15,6 @@ use crate::sched::shared::Shared;
 use crate::sync::{Arc, Mutex};
 
 use super::site::Site;
-use server::Tools;
 use table::Table;
 
 pub(crate) use server::start as name_hogs;
@@ -80,8 +79,10 @@ pub(super) fn read(shared: &Shared) -> Vec<HogStats> {
 
 /// What hogs were doing: the function in which their polls were found.
 ///
-/// A stack is taken of most polls that are too long: of at most 100 in a second, or 10 at once. So
-/// the numbers here are those of a sample, and [`HogStats`] has all.
+/// A stack is taken of most polls that are too long: of at most 100 in a second, or 10 at once.
+/// Those without one are together in rows named `(unknown)`, one for each class, when they have
+/// ended. So the times of all rows add up to those of [`HogStats`], but for polls that have ended in
+/// the last moments.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 #[cfg_attr(
     feature = "serde",
@@ -169,10 +170,14 @@ impl fmt::Display for HogFunction {
 pub struct HogStacks {
     /// Taken.
     pub taken: u64,
-    /// Not taken, as too many were taken lately, or wait for their names.
+    /// Polls of which one was not taken that was due, as too many were taken lately, or wait for
+    /// their names.
     pub skipped: u64,
     /// Not taken, as the system refused or the thread did not answer in time.
     pub failed: u64,
+    /// Reports that were delivered without a name, as the system refused the thread that makes
+    /// names. It is tried again each second.
+    pub unnamed: u64,
 }
 
 /// The stacks of hogs since the runtime's start, for flame graphs. Prints one stack a line, as
@@ -182,8 +187,8 @@ pub struct HogStacks {
 #[non_exhaustive]
 pub struct HogProfile {
     /// Each stack, and for how long polls were found in it: a stack stands for the time since the
-    /// one before it of the same poll. The one with the most time first; at most 1 024, and one row
-    /// for others.
+    /// one before it of the same poll. The one with the most time first; at most 1 024, one row
+    /// for others, and `(unknown)` for polls of which there is none.
     pub stacks: Vec<(String, Duration)>,
 }
 
@@ -206,8 +211,6 @@ struct Names {
     /// The table as it was last read: the thread that makes names has the lowest priority, and
     /// nobody waits for it.
     last: Mutex<Table>,
-    /// Made when there is the first hog.
-    tools: Mutex<Option<Tools>>,
 }
 
 impl Names {
@@ -220,8 +223,21 @@ impl Names {
     }
 }
 
+/// The functions, those with the most time first.
 pub(super) fn read_functions(shared: &Shared) -> Vec<HogFunction> {
-    shared.extensions.get::<HogNames>().0.read(Table::functions)
+    let mut rows = shared.extensions.get::<HogNames>().0.read(Table::functions);
+    rows.extend(shared.stacks.unknown().iter().map(|row| HogFunction {
+        function: UNKNOWN.to_owned(),
+        class: row.class,
+        count: row.polls,
+        ended: row.polls,
+        blocked: row.blocked,
+        total: shared.clock.to_duration(row.total),
+        longest: shared.clock.to_duration(row.longest),
+        ..HogFunction::default()
+    }));
+    rows.sort_by(|a, b| b.total.cmp(&a.total).then(a.function.cmp(&b.function)));
+    rows
 }
 
 pub(super) fn read_stacks(shared: &Shared) -> HogStacks {
@@ -230,9 +246,20 @@ pub(super) fn read_stacks(shared: &Shared) -> HogStacks {
         taken: counts.taken,
         skipped: counts.skipped,
         failed: counts.failed,
+        unnamed: counts.unnamed,
     }
 }
 
 pub(crate) fn profile(shared: &Shared) -> HogProfile {
-    shared.extensions.get::<HogNames>().0.read(Table::profile)
+    let mut profile = shared.extensions.get::<HogNames>().0.read(Table::profile);
+    let unknown: u64 = shared.stacks.unknown().iter().map(|row| row.total).sum();
+    if unknown > 0 {
+        let row = (UNKNOWN.to_owned(), shared.clock.to_duration(unknown));
+        let at = profile.stacks.partition_point(|it| it.1 >= row.1);
+        profile.stacks.insert(at, row);
+    }
+    profile
 }
+
+/// The name of what has none.
+const UNKNOWN: &str = "(unknown)";

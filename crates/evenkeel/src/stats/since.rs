@@ -34,7 +34,7 @@ subtract! {
     HeavyStats: hand_offs, early, given_up, refused, monitor;
     HogStats: count, blocked, total;
     HogFunction: count, ended, blocked, total;
-    HogStacks: taken, skipped, failed;
+    HogStacks: taken, skipped, failed, unnamed;
     Checks: due, idle, spin, monitor;
     CheckCounts: found, empty;
     ReadinessStats: events, deliveries;

@@ -9,6 +9,7 @@ pub(crate) mod cpus;
 pub(crate) mod cycles;
 #[cfg(feature = "drop-in")]
 pub(crate) mod exit;
+pub(crate) mod memory;
 pub(crate) mod peer;
 pub(crate) mod prefetch;
 pub(crate) mod recv_batch;

@@ -20,10 +20,26 @@ pub(in crate::sched) fn guard_after(after: Duration) -> Duration {
     (after / GUARD_PART).max(GUARD_MIN)
 }
 
+/// What the monitor's thread is to do for others: starting threads that must not inherit the
+/// priority of those who want them.
+#[derive(Default)]
+struct Asked {
+    work: Vec<Box<dyn FnOnce() + Send>>,
+    /// The monitor has ended.
+    is_over: bool,
+}
+
+impl std::fmt::Debug for Asked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Asked").finish_non_exhaustive()
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Lookout {
     roused: Mutex<bool>,
     changed: Condvar,
+    asked: Mutex<Asked>,
     /// The processor time that it has used, in nanoseconds; written by its thread alone.
     used: AtomicU64,
     /// When the last poll on guard began, in cycles.
@@ -38,6 +54,29 @@ impl Lookout {
     pub(crate) fn rouse(&self) {
         *self.roused.lock() = true;
         self.changed.notify_one();
+    }
+
+    /// Has the monitor's thread do something soon, which has to be brief and no code of the user's.
+    /// Gives it back if there is no monitor any more. A lane asks for at most one thread at a time,
+    /// so this has as many entries as there are lanes.
+    pub(crate) fn ask<F: FnOnce() + Send + 'static>(&self, work: F) -> Result<(), F> {
+        let mut asked = self.asked.lock();
+        if asked.is_over {
+            return Err(work);
+        }
+        asked.work.push(Box::new(work));
+        drop(asked);
+        self.rouse();
+        Ok(())
+    }
+
+    /// For the monitor: does what was asked for. `is_last` if nobody may ask from now on.
+    pub(super) fn do_asked(&self, is_last: bool) {
+        let mut asked = self.asked.lock();
+        asked.is_over |= is_last;
+        let work = std::mem::take(&mut asked.work);
+        drop(asked);
+        work.into_iter().for_each(|work| work());
     }
 
     pub(crate) fn guard(&self, now: u64) {

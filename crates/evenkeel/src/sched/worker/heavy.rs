@@ -219,6 +219,7 @@ impl Worker {
             let hog = poll.hog(self.poll_id(began), length, false);
             shared.end_hog(hog, poll.noted);
         }
+        self.desk.tenure().tell();
         if let Ran::Again(task) = ran {
             self.queue_again(task);
         }

@@ -1,7 +1,8 @@
 //! The thread that makes names of stacks.
 //!
 //! It starts when there is a stack, has the lowest priority, and ends when none has come for a
-//! while. What it has learned, such as the symbols of addresses, stays with the runtime.
+//! while. What it has learned, such as the symbols of addresses, is dropped then: it takes tens of
+//! megabytes.
 
 use std::collections::HashMap;
 use std::sync::Weak;
@@ -9,26 +10,32 @@ use std::time::Duration;
 
 use crate::class::Class;
 use crate::sched::HogReport;
+use crate::sched::desk::Ended;
 use crate::sched::shared::Shared;
 use crate::sched::stacks::{Caught, Event, PollId, Stacks};
 use crate::stats::dump::DumpFrame;
 use crate::stats::symbols::{Symbols, without_closures};
 use crate::sync::Arc;
 use crate::sync::thread::{self, Builder};
+use crate::sys::memory;
 use crate::sys::thread::{NICE_MAX, current, lower};
 
 use super::frames::Frames;
 use super::naming::{Name, OwnCrates, cut};
 use super::{HogNames, Names};
 
-/// How often it looks for events, and after how many looks in vain it ends.
+/// How often it looks for events, and after how many looks in vain it waits to be called.
 const LOOK: Duration = Duration::from_millis(10);
 const LOOKS_MAX: u32 = 20;
+/// How long it waits until it drops what it has learned, and ends. To read the program's tables
+/// again takes some tenths of a second at low priority, so this is not done for each of hogs that
+/// come every few seconds.
+const LINGERS: Duration = Duration::from_secs(10);
 /// How many polls are remembered at most. One whose end is never told is forgotten some time.
 const POLLS_MAX: usize = 1024;
 
-/// What it keeps from one thread to the next.
-pub(super) struct Tools {
+/// What it keeps while it goes on.
+struct Tools {
     frames: Frames,
     symbols: Symbols,
     own: OwnCrates,
@@ -46,7 +53,7 @@ struct Named {
 }
 
 impl Tools {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Self {
             frames: Frames::new(),
             symbols: Symbols::default(),
@@ -64,7 +71,7 @@ struct Server {
     runtime: Weak<Shared>,
 }
 
-/// Starts the thread. If the system refuses, what waits is dropped.
+/// Starts the thread. If the system refuses, the reports that wait are delivered without names.
 pub(crate) fn start(shared: &Arc<Shared>) {
     let name = format!("{}-names", shared.config.thread_name);
     let server = Server {
@@ -77,17 +84,21 @@ pub(crate) fn start(shared: &Arc<Shared>) {
         .spawn(move || server.run())
         .is_err()
     {
-        shared.stacks.give_up_serving();
+        let reports = shared.stacks.refuse_serving();
+        reports
+            .into_iter()
+            .for_each(|it| (shared.on_hog)(shared, it));
     }
 }
 
 /// Says that nobody takes the events any more, unless another thread has begun to.
-struct GivesUp<'a>(&'a Stacks);
+struct GivesUp<'a>(&'a Server);
 
 impl Drop for GivesUp<'_> {
     fn drop(&mut self) {
-        if self.0.is_closed() || thread::panicking() {
-            self.0.give_up_serving();
+        let Self(server) = self;
+        if server.stacks.is_closed() || thread::panicking() {
+            server.deliver(server.stacks.give_up_serving());
         }
     }
 }
@@ -96,29 +107,34 @@ impl Server {
     fn run(&self) {
         let _ = lower(current(), NICE_MAX);
         // Also after a panic in what reads the program's tables.
-        let _done = GivesUp(&self.stacks);
+        let _done = GivesUp(self);
+        let mut tools = Some(Tools::new());
         let mut looks = 0;
         while !self.stacks.is_closed() {
-            let ends = looks >= LOOKS_MAX;
-            if let Some(event) = self.stacks.next(ends) {
+            if let Some(event) = self.stacks.next(tools.is_none()) {
                 looks = 0;
-                self.take_in(event);
-                continue;
-            }
-            self.deliver_late(ends);
-            if ends {
+                self.take_in(tools.get_or_insert_with(Tools::new), event);
+            } else if let Some(known) = &tools {
+                let rests = looks >= LOOKS_MAX;
+                self.deliver_late(known, rests);
+                looks += 1;
+                if !rests {
+                    thread::sleep(LOOK);
+                } else if !self.stacks.linger(LINGERS) {
+                    tools = None;
+                    memory::trim();
+                }
+            } else {
                 return;
             }
-            looks += 1;
-            thread::sleep(LOOK);
         }
         // The runtime ends, and waits for this a while.
         self.deliver(self.stacks.rest_of_reports());
+        drop(tools);
+        memory::trim();
     }
 
-    fn take_in(&self, event: Event) {
-        let mut guard = self.names.tools.lock();
-        let tools = guard.get_or_insert_with(Tools::new);
+    fn take_in(&self, tools: &mut Tools, event: Event) {
         let mut reports = Vec::new();
         match event {
             Event::Caught(caught) => {
@@ -126,16 +142,10 @@ impl Server {
                 tools.name(&self.stacks, &self.names, *caught);
                 reports.extend(self.stacks.reports_of(poll));
             }
-            Event::Ended {
-                poll,
-                length,
-                rest,
-                blocked,
-            } => {
-                if let Some(named) = tools.polls.remove(&poll) {
-                    self.end(named, [length, rest], blocked);
-                }
-            }
+            Event::Ended { end, rest } => match tools.polls.remove(&end.poll) {
+                Some(named) => self.end(named, &end, rest),
+                None => self.stacks.unnamed(&end),
+            },
             Event::Report(poll, report) => {
                 let is_named = tools.polls.contains_key(&poll);
                 let ready = if is_named {
@@ -147,33 +157,25 @@ impl Server {
             }
         }
         let reports: Vec<_> = reports.into_iter().map(|it| tools.filled(it)).collect();
-        drop(guard);
         self.deliver(reports);
     }
 
-    /// A poll has ended after so many cycles, of which its stacks do not stand for the rest.
-    fn end(&self, named: Named, lengths: [u64; 2], blocked: bool) {
-        let [length, rest] = lengths.map(|cycles| self.stacks.to_duration(cycles));
+    /// A poll has ended, of whose cycles its stacks do not stand for the rest.
+    fn end(&self, named: Named, end: &Ended, rest: u64) {
+        let [length, rest] = [end.length, rest].map(|cycles| self.stacks.to_duration(cycles));
         let mut table = self.names.table.lock();
         table.add(&named.folded, rest);
         let row = table.row(named.name, named.class);
         row.ended += 1;
-        row.blocked += u64::from(blocked);
+        row.blocked += u64::from(end.blocked);
         row.total += length;
         row.longest = row.longest.max(length);
     }
 
     /// Delivers reports whose stacks did not come; `all` of them before the thread ends.
-    fn deliver_late(&self, all: bool) {
-        let late = self.stacks.late_reports(all);
-        if late.is_empty() {
-            return;
-        }
-        let mut guard = self.names.tools.lock();
-        let tools = guard.get_or_insert_with(Tools::new);
-        let late: Vec<_> = late.into_iter().map(|it| tools.filled(it)).collect();
-        drop(guard);
-        self.deliver(late);
+    fn deliver_late(&self, tools: &Tools, all: bool) {
+        let late = self.stacks.late_reports(all).into_iter();
+        self.deliver(late.map(|it| tools.filled(it)).collect());
     }
 
     fn deliver(&self, reports: Vec<HogReport>) {
@@ -194,6 +196,7 @@ impl Tools {
             .own
             .name(&frames, caught.kind.future.name(), caught.blocked)
         else {
+            // It has no frame.
             return;
         };
         let folded = fold(caught.kind.future.name(), &frames);

@@ -57,11 +57,9 @@ impl Table {
         *self.stacks.entry(stack.to_owned()).or_default() += time;
     }
 
-    /// The functions, those with the most time first.
+    /// The functions, in no order.
     pub(super) fn functions(&self) -> Vec<HogFunction> {
-        let mut rows: Vec<_> = self.functions.values().cloned().collect();
-        rows.sort_by(|a, b| b.total.cmp(&a.total).then(a.function.cmp(&b.function)));
-        rows
+        self.functions.values().cloned().collect()
     }
 
     pub(super) fn profile(&self) -> HogProfile {

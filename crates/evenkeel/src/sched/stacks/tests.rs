@@ -1,0 +1,208 @@
+//! Stacks of this thread, and their bookkeeping.
+
+use std::panic::Location;
+
+use super::*;
+use crate::class::Class;
+use crate::sched::task::cell::{Attributes, Header, Runnable, Schedule, new_task};
+
+struct Never;
+
+impl Schedule for Never {
+    fn schedule(&self, _: Runnable) {
+        unreachable!("the task is never woken")
+    }
+}
+
+fn attributes() -> Attributes {
+    Attributes {
+        class: Class::BULK,
+        spawned_at: Location::caller(),
+        name: None,
+    }
+}
+
+fn end_of(since: u64, length: u64) -> Ended {
+    Ended {
+        poll: PollId { desk: 0, since },
+        class: Class::BULK,
+        length,
+        blocked: false,
+    }
+}
+
+fn report_of(task: &Runnable, poll: PollId, clock: Clock) -> HogReport {
+    let kinds = crate::sched::kinds::Kinds::new();
+    let hog = crate::sched::hog::Hog::of(task.header(), poll, 1, false);
+    let row = kinds.hogged(&hog.kind, clock.cycles(), 1).unwrap();
+    hog.report(&row, &clock)
+}
+
+/// Begins a poll of this thread's, whose stack is taken. Returns when it began.
+fn caught_poll(stacks: &Stacks, desks: &Desks, clock: Clock, task: &Header) -> u64 {
+    let since = clock.cycles();
+    desks.get(0).begin_poll(task, since);
+    let began = clock.instant();
+    let caught = loop {
+        stacks.catch(desks, 0, false);
+        while stacks.collect(desks) {}
+        if let Some(event) = stacks.next(false) {
+            break event;
+        }
+        let waited = began.elapsed();
+        assert!(waited < Duration::from_secs(60), "no stack is taken");
+    };
+    assert!(matches!(caught, Event::Caught(it) if it.kind.class == Class::BULK));
+    since
+}
+
+/// A poll of this thread's whose stack was taken is over, and the lock is taken when its thread
+/// would tell that, if it does. Returns the length that is known in the end.
+fn length_of_poll(tells: Option<u64>) -> u64 {
+    let (clock, desks) = (Clock::start(), Desks::new(1, 3));
+    let stacks = Stacks::new(true, clock);
+    let (task, _join) = new_task(async {}, Never, attributes());
+    let desk = desks.get(0);
+    desk.sit();
+    let since = caught_poll(&stacks, &desks, clock, task.header());
+    let _ = desk.tenure().end_poll();
+    if let Some(length) = tells {
+        let lock = stacks.state.lock();
+        assert!(stacks.ended(desk, end_of(since, length)));
+        drop(lock);
+    }
+    while stacks.collect(&desks) {}
+    desk.rise();
+    task.cancel(|_| ());
+    let Some(Event::Ended { end, .. }) = stacks.next(false) else {
+        panic!("its end is not known");
+    };
+    assert!(stacks.next(false).is_none() && stacks.unknown().is_empty());
+    end.length
+}
+
+#[test]
+fn an_end_that_cannot_be_told_is_found() {
+    assert_eq!(length_of_poll(Some(1 << 40)), 1 << 40);
+    assert!((1..1 << 40).contains(&length_of_poll(None)), "at its stack");
+}
+
+/// A thread that lost its seat tells of its poll when that is over. As a hog's it has a low
+/// priority, and may take any time.
+#[test]
+fn who_lost_the_seat_in_a_poll_has_any_time_to_tell_its_end() {
+    let (clock, desks) = (Clock::start(), Desks::new(1, 3));
+    let stacks = Stacks::new(true, clock);
+    let desk = desks.get(0);
+    let (task, _join) = new_task(async {}, Never, attributes());
+    desk.sit();
+    let since = caught_poll(&stacks, &desks, clock, task.header());
+    assert!(desk.tenure().claim(since).is_some());
+    assert!(!desk.tenure().end_poll());
+    for _ in 0..3 {
+        assert!(stacks.collect(&desks), "it is still to come");
+    }
+    assert!(
+        stacks.next(false).is_none(),
+        "nobody knows how long it took"
+    );
+    let end = end_of(since, 1 << 40);
+    assert!(stacks.ended(desk, end));
+    desk.tenure().tell();
+    assert!(!stacks.collect(&desks));
+    let told = stacks.next(false);
+    assert!(matches!(told, Some(Event::Ended { end: it, .. }) if it == end));
+    assert!(stacks.next(false).is_none(), "once");
+    assert!(stacks.unknown().is_empty());
+    desk.rise();
+    task.cancel(|_| ());
+}
+
+/// Whether the lock is free or not, and whoever looks when: no end is lost or counted twice.
+#[test]
+fn polls_without_a_stack_are_counted_by_their_class() {
+    let (clock, desks) = (Clock::start(), Desks::new(1, 3));
+    let stacks = Stacks::new(true, clock);
+    let desk = desks.get(0);
+    let told: Vec<u64> = (1..=4).collect();
+    assert!(!stacks.ended(desk, end_of(1, told[0])));
+    let lock = stacks.state.lock();
+    // The first of these stays at the desk.
+    assert!(stacks.ended(desk, end_of(2, told[1])));
+    assert!(stacks.ended(desk, end_of(3, told[2])));
+    drop(lock);
+    assert!(!stacks.ended(desk, end_of(4, told[3])));
+    while stacks.collect(&desks) {}
+    let expected = UnknownPolls {
+        class: Class::BULK,
+        polls: 4,
+        blocked: 0,
+        total: told.iter().sum(),
+        longest: 4,
+    };
+    assert_eq!(stacks.unknown(), [expected]);
+}
+
+/// A poll without a stack, though several were due, is one poll.
+#[test]
+fn a_poll_that_is_skipped_again_and_again_counts_once() {
+    let (clock, desks) = (Clock::start(), Desks::new(1, 3));
+    let stacks = Stacks::new(true, clock);
+    let desk = desks.get(0);
+    let (task, _join) = new_task(async {}, Never, attributes());
+    desk.sit();
+    for polls in 1..=2 {
+        desk.begin_poll(task.header(), clock.cycles());
+        for _ in 0..5 {
+            let mut state = stacks.state.lock();
+            (state.allowed, state.reckoned_at) = (0.0, clock.cycles());
+            drop(state);
+            stacks.catch(&desks, 0, false);
+            // A catch may come so late that a stack is allowed again.
+            if stacks.counts().taken > 0 {
+                return;
+            }
+        }
+        assert_eq!(stacks.counts().skipped, polls);
+        let _ = desk.tenure().end_poll();
+    }
+    desk.rise();
+    task.cancel(|_| ());
+}
+
+/// Without the thread that makes names reports go without, and it is tried again.
+#[test]
+fn reports_go_unnamed_while_nobody_can_make_names() {
+    let (clock, desks) = (Clock::start(), Desks::new(1, 3));
+    let stacks = Stacks::new(true, clock);
+    let desk = desks.get(0);
+    let (task, _join) = new_task(async {}, Never, attributes());
+    desk.sit();
+    let since = caught_poll(&stacks, &desks, clock, task.header());
+    let poll = PollId { desk: 0, since };
+    let report = || report_of(&task, poll, clock);
+    // As the stack was taken out, the poll is only watched.
+    assert!(stacks.keep_report(poll, report()).is_none());
+    assert!(stacks.wants_server());
+    assert_eq!(stacks.refuse_serving().len(), 1, "delivered without a name");
+    assert!(!stacks.is_served());
+    assert!(stacks.keep_report(poll, report()).is_some(), "so is this");
+    assert_eq!(stacks.counts().unnamed, 2);
+    // The poll's end has no name either.
+    assert!(stacks.ended(desk, end_of(since, 1_000)));
+    assert_eq!(stacks.refuse_serving().len(), 0);
+    assert_eq!(stacks.unknown()[0].total, 1_000);
+    // The time is over.
+    stacks.state.lock().refused_until = 0;
+    let _ = desk.tenure().end_poll();
+    let since = caught_poll(&stacks, &desks, clock, task.header());
+    assert!(
+        stacks
+            .keep_report(PollId { desk: 0, since }, report())
+            .is_none()
+    );
+    assert!(stacks.wants_server(), "it is tried again");
+    let _ = desk.tenure().end_poll();
+    desk.rise();
+    task.cancel(|_| ());
+}
