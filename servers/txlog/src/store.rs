@@ -2,14 +2,16 @@
 
 mod seek;
 
+use std::collections::BTreeMap;
 use std::future::Future;
 
 use bytes::Bytes;
 use evenkeel::fs::CommitError;
-use txlog_client::Record;
-use txlog_client::frame::Code;
+use txlog_client::frame::{Code, CursorChange};
+use txlog_client::{Cursor, Record};
 
 use crate::advice;
+use crate::log::cursors::Place;
 use crate::log::{Batch, Disk, Log, LogError, Pending, PendingBatch, ReadLimits, Refusal, Stored};
 
 /// Which log a store holds, and which history of it.
@@ -60,6 +62,21 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// step back, there may be records of that time or later before it.
     fn seek(&self, time_ms: u64) -> impl Future<Output = Result<u64, StoreError>> + Send {
         seek::by_halves(self, time_ms)
+    }
+
+    /// Where the named cursor is after this change, which is durable by then. The name is one that
+    /// [`is_name`](txlog_client::frame::is_name) allows, and a new place is in this log.
+    fn cursor(
+        &self,
+        _name: &str,
+        _change: CursorChange,
+    ) -> impl Future<Output = Result<Option<Cursor>, StoreError>> + Send {
+        std::future::ready(Err(without_cursors()))
+    }
+
+    /// All named cursors.
+    fn cursors(&self) -> impl Future<Output = Result<BTreeMap<String, Cursor>, StoreError>> + Send {
+        std::future::ready(Err(without_cursors()))
     }
 
     /// Waits until there may be a record of this number.
@@ -129,6 +146,7 @@ impl From<LogError> for StoreError {
         let code = match &error {
             LogError::Trimmed { .. } => Code::Trimmed,
             LogError::OutOfRange { .. } => Code::OutOfRange,
+            LogError::TooManyCursors { .. } => Code::TooMany,
             LogError::Commit(error) if error.is_too_large() => Code::RecordTooLarge,
             LogError::BadBatch { .. } => Code::RecordTooLarge,
             LogError::Refused(refusal) => return (*refusal).into(),
@@ -155,6 +173,13 @@ impl From<Refusal> for StoreError {
             ..StoreError::new(code, refusal.to_string())
         }
     }
+}
+
+/// Two servers of a stream would have to agree on its cursors.
+fn without_cursors() -> StoreError {
+    let text = "this store keeps no named cursors: let the reader keep its own, as by `txlog read \
+                --show-cursor`, or serve a directory";
+    StoreError::new(Code::Unsupported, text)
 }
 
 /// The message to a client when the log has failed: it cannot reopen the files itself.
@@ -238,6 +263,33 @@ impl<D: Disk> Store for Log<D> {
         Ok(Log::seek(self, time_ms).await?)
     }
 
+    async fn cursor(&self, name: &str, change: CursorChange) -> Result<Option<Cursor>, StoreError> {
+        let place = match change {
+            CursorChange::Keep => Log::cursor(self, name).await?,
+            CursorChange::Remove => {
+                self.put_cursor(name, None).await?;
+                None
+            }
+            CursorChange::Set(Cursor {
+                epoch, sequence, ..
+            }) => {
+                let place = Place { epoch, sequence };
+                self.put_cursor(name, Some(place)).await?;
+                Some(place)
+            }
+        };
+        let log = Log::identity(self).log;
+        Ok(place.map(|place| cursor_of(log, place)))
+    }
+
+    async fn cursors(&self) -> Result<BTreeMap<String, Cursor>, StoreError> {
+        let log = Log::identity(self).log;
+        let places = Log::cursors(self).await?.into_iter();
+        Ok(places
+            .map(|(name, place)| (name, cursor_of(log, place)))
+            .collect())
+    }
+
     async fn wait_for(&self, sequence: u64) {
         Log::wait_for(self, sequence).await;
     }
@@ -272,5 +324,13 @@ impl<D: Disk> Store for Log<D> {
 
     async fn close(&self) -> Result<(), StoreError> {
         Ok(Log::close(self).await?)
+    }
+}
+
+fn cursor_of(log: u64, Place { epoch, sequence }: Place) -> Cursor {
+    Cursor {
+        log,
+        epoch,
+        sequence,
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use evenkeel::fs::CommitError;
 
 use super::append::Refusal;
+use super::cursors::CURSORS_NAME;
 use super::mark::{Kind, MARK_NAME, MarkDefect};
 use super::record::Damage;
 
@@ -82,6 +83,25 @@ pub enum LogError {
     Mark {
         /// What is wrong with it.
         defect: MarkDefect,
+    },
+    /// The named cursors cannot be read. Nothing was changed.
+    #[error(
+        "the file {CURSORS_NAME}, which has the named cursors, {defect}; records are not affected, \
+         and nothing was changed: {}",
+        advice_on_cursors(*defect)
+    )]
+    Cursors {
+        /// What is wrong with it.
+        defect: MarkDefect,
+    },
+    /// There are as many named cursors as there may be.
+    #[error(
+        "there are {count} named cursors, as many as a log may have: remove one that nobody needs, \
+         as by `txlog cursors remove NAME`"
+    )]
+    TooManyCursors {
+        /// How many.
+        count: usize,
     },
     /// The directory is no log that can be opened, but a copy.
     #[error("{}", said_of(*kind))]
@@ -174,6 +194,16 @@ fn advice_on(defect: MarkDefect) -> &'static str {
         MarkDefect::Newer => "use that version",
         MarkDefect::OtherLog => "bring back the log's own, or let `txlog repair` write a new one",
         _ => "bring it back, or, if no segment is missing, let `txlog repair` write a new one",
+    }
+}
+
+fn advice_on_cursors(defect: MarkDefect) -> &'static str {
+    match defect {
+        MarkDefect::Newer => "use that version",
+        _ => {
+            "bring back the log's own, or move it away; then there are no named cursors, and \
+             consumers begin where they do without one"
+        }
     }
 }
 

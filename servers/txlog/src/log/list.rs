@@ -1,5 +1,6 @@
 //! The files of a log: its segments in order, and its mark.
 
+use super::cursors::{CURSORS_NAME, NEW_NAME};
 use super::mark::{MARK_NAME, MarkDefect, MarkFile};
 use super::record::{Damage, HEAD_BYTES, Head, NEWER};
 use super::roster::ROSTER_NAMES;
@@ -42,7 +43,13 @@ impl<F> Listed<F> {
 
 /// Whether a name may be in a log's directory. The last one is in the root of some file systems.
 fn is_known(name: &str) -> bool {
-    let others = [MARK_NAME, local::LOCK_NAME, "lost+found"];
+    let others = [
+        MARK_NAME,
+        CURSORS_NAME,
+        NEW_NAME,
+        local::LOCK_NAME,
+        "lost+found",
+    ];
     let is_other = others.contains(&name) || ROSTER_NAMES.contains(&name);
     is_other || first_of(name).is_some() || is_cut(name)
 }

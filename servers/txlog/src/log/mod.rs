@@ -19,16 +19,18 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! # }).unwrap();
 //! ```
-// The files: `append` is what is appended, `record` the format (pure), `producers` what is known of
-// producers (pure), `roster` the same in files; `scan` reads a segment, `mark` says how far the log was durable, `disk` is the
-// seam to files, `local` a directory, `segment` one file; `recover` opens a log, `list` finds its
-// files, `peek` looks at them from outside, `verify` checks them, `write` appends to the end, `read`
-// reads, `seek` finds a time, `maintain` does what is to be done from time to time, `retain` decides
-// which segments to remove (pure); `copy` makes backups and restores them, `repair` gives up what is
-// lost, `error` has the errors.
+// The files: `append` is what is appended, `record` the format (pure), `producers` what is known
+// of producers (pure), `roster` the same in files; `scan` reads a segment, `mark` says how far
+// the log was durable, `disk` is the seam to files, `local` a directory, `segment` one file;
+// `recover` opens a log, `list` finds its files, `peek` looks at them from outside, `verify`
+// checks them, `write` appends to the end, `read` reads, `seek` finds a time, `maintain` does
+// what is to be done from time to time, `retain` decides which segments to remove (pure);
+// `cursors` keeps where consumers are; `copy` makes backups and restores them, `repair` gives up
+// what is lost, `error` has the errors.
 
 mod append;
 mod copy;
+pub mod cursors;
 mod disk;
 mod error;
 mod list;
@@ -61,6 +63,7 @@ use tokio::sync::watch;
 pub use append::{Batch, Pending, PendingBatch, Refusal, Stored};
 use append::{Item, Receipt};
 pub use copy::{Copied, backup, restore};
+use cursors::{Cursors, Place, Places};
 pub use disk::{Disk, DiskFile};
 pub use error::LogError;
 pub use local::LocalDisk;
@@ -143,6 +146,8 @@ struct Shared<D: Disk> {
     segments: Mutex<Vec<Arc<Segment<D::File>>>>,
     /// The names of removed segments whose files still exist, in order.
     doomed: tokio::sync::Mutex<VecDeque<String>>,
+    /// The named cursors.
+    cursors: Cursors<D::File>,
     /// The number of the first record that is not durable.
     next: watch::Sender<u64>,
 }
@@ -192,6 +197,7 @@ impl<D: Disk> Log<D> {
             active: Arc::new(tokio::sync::Mutex::new(recovered.active)),
             segments: Mutex::new(recovered.segments),
             doomed: tokio::sync::Mutex::default(),
+            cursors: Cursors::default(),
             next: watch::Sender::new(next),
             config,
         });
@@ -319,6 +325,53 @@ impl<D: Disk> Log<D> {
     /// Cancel safe.
     pub async fn read(&self, from: u64, limits: ReadLimits) -> Result<Vec<Record>, LogError> {
         read::read(&self.shared, from, limits).await
+    }
+
+    /// Where the [named cursor](cursors) is, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Cursors`] if the cursors cannot be read, [`LogError::Io`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn cursor(&self, name: &str) -> Result<Option<Place>, LogError> {
+        self.shared.cursors.place(&self.shared, name).await
+    }
+
+    /// All named cursors.
+    ///
+    /// # Errors
+    ///
+    /// As [`cursor`](Self::cursor).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn cursors(&self) -> Result<Places, LogError> {
+        self.shared.cursors.all(&self.shared).await
+    }
+
+    /// Puts a named cursor there, or removes it; returns when that is durable. Many that are put at
+    /// the same time share a sync. The name has to be one that
+    /// [`is_name`](txlog_client::frame::is_name) allows.
+    ///
+    /// # Errors
+    ///
+    /// As [`cursor`](Self::cursor); then the cursor may be moved or not.
+    /// [`LogError::TooManyCursors`]; [`LogError::Displaced`] if the log's directory or the file of
+    /// the cursors is gone.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the cursor is moved all the same.
+    pub async fn put_cursor(&self, name: &str, place: Option<Place>) -> Result<(), LogError> {
+        let (shared, name) = (Arc::clone(&self.shared), name.to_owned());
+        // A write that was begun must not meet the next one.
+        let put = async move { shared.cursors.put(&shared, &name, place).await };
+        // Else the runtime has ended, and the log with it.
+        evenkeel::spawn(put).await.unwrap_or(Err(LogError::Closed))
     }
 
     /// The number of the first durable record that was accepted at this time or later, in

@@ -26,8 +26,8 @@ use crate::store::{Identity, Store, StoreError};
 /// seconds, and are to learn of this.
 const HELLO_PATIENCE: Duration = Duration::from_secs(8);
 
-/// How many logs are listed at a time, in a frame of less than 64 KiB.
-const LISTED_MAX: usize = 256;
+/// How many logs or cursors are listed at a time, in a frame of less than 64 KiB.
+pub(super) const LISTED_MAX: usize = 256;
 
 /// A log that is open.
 pub(super) struct OpenLog<S> {

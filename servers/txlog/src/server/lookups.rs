@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
-use txlog_client::frame::Response;
+use txlog_client::frame::{Code, CursorChange, Response, is_name};
 
-use super::logs::Lease;
+use super::logs::{LISTED_MAX, Lease};
 use super::peers::Peer;
-use super::reads::{admitted, busy};
+use super::reads::{admitted, beyond_end, busy, elsewhere};
 use super::requests::refused;
 use super::{Context, health};
 use crate::log::ReadLimits;
@@ -63,6 +63,42 @@ impl<S: Store> Lookup<S> {
         let id = self.id;
         match self.log.store.seek(time_ms).await {
             Ok(sequence) => Response::Sought { id, sequence },
+            Err(error) => self.refused(error),
+        }
+    }
+
+    /// Where a named cursor is, after this change.
+    pub(super) async fn cursor(self, name: String, change: CursorChange) -> Response {
+        let (id, store) = (self.id, &self.log.store);
+        if !is_name(&name) {
+            let text = format!(
+                "{name:?} is no name for a cursor: take letters, digits, `.`, `_` and `-`, up to \
+                 64, and begin with a letter, a digit or `_`"
+            );
+            return self.refused(StoreError::new(Code::BadFrame, text));
+        }
+        if let CursorChange::Set(cursor) = change {
+            let outside = elsewhere(store, Some(cursor.identity()));
+            if let Some(error) = outside.or_else(|| beyond_end(store, cursor.sequence)) {
+                return self.refused(error);
+            }
+        }
+        match store.cursor(&name, change).await {
+            Ok(cursor) => Response::Cursor { id, cursor },
+            Err(error) => self.refused(error),
+        }
+    }
+
+    /// The named cursors.
+    pub(super) async fn cursors(self, after: String) -> Response {
+        let id = self.id;
+        match self.log.store.cursors().await {
+            Ok(all) => {
+                let mut behind = all.into_iter().filter(|(name, _)| *name > after);
+                let cursors = behind.by_ref().take(LISTED_MAX).collect();
+                let more = behind.next().is_some();
+                Response::Cursors { id, more, cursors }
+            }
             Err(error) => self.refused(error),
         }
     }

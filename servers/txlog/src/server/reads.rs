@@ -85,7 +85,10 @@ pub(super) async fn answer<S: Store>(
 }
 
 /// Why this is not the log that the reader means.
-fn elsewhere<S: Store>(store: &S, of: Option<txlog_client::Identity>) -> Option<StoreError> {
+pub(super) fn elsewhere<S: Store>(
+    store: &S,
+    of: Option<txlog_client::Identity>,
+) -> Option<StoreError> {
     let (of, found) = (of?, store.identity());
     let (code, text) = if of.log != found.log {
         let text = format!(
@@ -108,7 +111,7 @@ fn elsewhere<S: Store>(store: &S, of: Option<txlog_client::Identity>) -> Option<
 }
 
 /// Why there cannot be a record of this number next.
-fn beyond_end<S: Store>(store: &S, from: u64) -> Option<StoreError> {
+pub(super) fn beyond_end<S: Store>(store: &S, from: u64) -> Option<StoreError> {
     let (first, next) = store.bounds();
     let text = format!(
         "no record from {from} on: the log has those from {first} on, and the next one to come is \

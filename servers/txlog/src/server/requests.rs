@@ -148,13 +148,19 @@ impl<S: Store> Requests<S> {
                 Ok(true)
             }
             Request::Ping { id } => Ok(self.answer(Response::Pong { id }).await),
-            Request::Cursor { id, .. } | Request::Cursors { id, .. } => {
-                let error = StoreError::new(Code::Unsupported, "not yet");
-                Ok(self.answer(self.refused(id, error)).await)
-            }
             Request::Logs { id, after } => {
                 let logs = self.lookup(id).logs(after);
                 self.begin_beside(id, logs).await;
+                Ok(true)
+            }
+            Request::Cursor { id, name, change } => {
+                let cursor = self.lookup(id).cursor(name, change);
+                self.begin_beside(id, cursor).await;
+                Ok(true)
+            }
+            Request::Cursors { id, after } => {
+                let cursors = self.lookup(id).cursors(after);
+                self.begin_beside(id, cursors).await;
                 Ok(true)
             }
             Request::Seek { id, time_ms } => {
