@@ -18,6 +18,7 @@
 //! - [`Connect`]: which log to connect to, and by what right.
 //! - [`Tls`]: whom to trust, and as whom to come, if the server speaks TLS.
 //! - [`Follower`]: records in order, and then new ones.
+//! - [`Consumer`]: a reader whose place the server keeps.
 //! - [`Cursor`]: where a follower is, as text, from which another one resumes.
 //! - [`frame`]: the protocol, without any I/O.
 //! - [`wire`]: frames over a stream.
@@ -38,5 +39,7 @@ pub use cursor::{Cursor, CursorError, Identity};
 pub use error::ClientError;
 pub use follow::{Follower, ReadFrom};
 pub use frame::{LogBounds, LogInfo, Record};
-pub use session::{AppendError, Appending, Session, SessionFollower, SessionOptions};
+pub use session::{
+    AppendError, Appending, Consumer, ConsumerOptions, Session, SessionFollower, SessionOptions,
+};
 pub use tls::{Tls, TlsFiles};

@@ -1,10 +1,11 @@
 //! A session: appends and reads that outlive connections.
 // The files: `link` connects, again and again; `carrier` is the task that sends records and tells
 // what became of each; `portion` is what it has sent, and decides what an error means for that;
-// `follower` reads.
+// `follower` reads, and `consumer` remembers how far.
 
 mod backoff;
 mod carrier;
+mod consumer;
 mod follower;
 mod link;
 mod outcome;
@@ -21,6 +22,7 @@ use bytes::Bytes;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use self::carrier::{Carrier, Start};
+pub use self::consumer::{Consumer, ConsumerOptions};
 pub use self::follower::SessionFollower;
 use self::link::Link;
 pub use self::outcome::AppendError;
@@ -264,6 +266,20 @@ impl Session {
     /// Reads on where this follower is, on its connection for as long as that lasts.
     pub fn adopt(&self, follower: Follower) -> SessionFollower {
         SessionFollower::adopt(self.link.another(), self.options.give_up_after, follower)
+    }
+
+    /// Reads records in order from where the consumer of this name is, and remembers how far they
+    /// were acknowledged: see [`Consumer`].
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`], if the server could not be asked where that is.
+    pub async fn consume(
+        &self,
+        name: &str,
+        options: ConsumerOptions,
+    ) -> Result<Consumer, ClientError> {
+        Consumer::open(self, name, options).await
     }
 
     /// Reads records in order from a cursor on, and waits for new ones; on a connection of its own.

@@ -1,10 +1,11 @@
-//! Places: the logs of a server, and the records of a time.
+//! Places: the logs of a server, the records of a time, and named cursors.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::{Asked, Client, unexpected};
+use crate::cursor::Cursor;
 use crate::error::ClientError;
-use crate::frame::{LogInfo, Request, Response};
+use crate::frame::{CursorChange, LogInfo, Request, Response};
 
 /// The version that has these requests.
 const VERSION_NEEDED: u16 = 3;
@@ -60,6 +61,96 @@ impl Client {
         match self.ask(|id| Request::Seek { id, time_ms }).await? {
             Response::Sought { sequence, .. } => Ok(sequence),
             other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Where the named cursor is, if there is one. It may be of an earlier epoch of the log, in
+    /// which it was put there; to read from it fails then.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`]; [`Code::Unsupported`](crate::frame::Code::Unsupported) if the server's
+    /// store keeps no cursors.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn cursor(&self, name: &str) -> Result<Option<Cursor>, ClientError> {
+        self.change_cursor(name, CursorChange::Keep).await
+    }
+
+    /// Puts the named cursor there, also behind where it was; returns when that is durable. Names
+    /// are those of logs: see [`is_name`](crate::frame::is_name).
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`], after which the cursor may be there or not;
+    /// [`OtherLog`](ClientError::OtherLog) if the cursor is of another log, or of another epoch;
+    /// [`OutOfRange`](ClientError::OutOfRange) if it is beyond the next record;
+    /// [`Code::TooMany`](crate::frame::Code::TooMany) if the log has as many cursors as it may have.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the cursor may be there or not.
+    pub async fn set_cursor(&self, name: &str, cursor: Cursor) -> Result<(), ClientError> {
+        let set = self.change_cursor(name, CursorChange::Set(cursor)).await;
+        set.map(drop)
+    }
+
+    /// Removes the named cursor, if there is one; returns when that is durable.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`], after which the cursor may be there or not.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`set_cursor`](Client::set_cursor).
+    pub async fn remove_cursor(&self, name: &str) -> Result<(), ClientError> {
+        self.change_cursor(name, CursorChange::Remove)
+            .await
+            .map(drop)
+    }
+
+    async fn change_cursor(
+        &self,
+        name: &str,
+        change: CursorChange,
+    ) -> Result<Option<Cursor>, ClientError> {
+        self.needs_version(VERSION_NEEDED, "named cursors")?;
+        let name = name.to_owned();
+        match self.ask(|id| Request::Cursor { id, name, change }).await? {
+            Response::Cursor { cursor, .. } => Ok(cursor),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The named cursors of the log, by their names in order.
+    ///
+    /// # Errors
+    ///
+    /// As [`cursor`](Client::cursor).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn cursors(&self) -> Result<Vec<(String, Cursor)>, ClientError> {
+        self.needs_version(VERSION_NEEDED, "named cursors")?;
+        let mut all: Vec<(String, Cursor)> = Vec::new();
+        loop {
+            let after = all
+                .last()
+                .map_or_else(String::new, |(name, _)| name.clone());
+            match self.ask(|id| Request::Cursors { id, after }).await? {
+                Response::Cursors { more, cursors, .. } => {
+                    let is_last = !more || cursors.is_empty();
+                    all.extend(cursors);
+                    if is_last {
+                        return Ok(all);
+                    }
+                }
+                other => return Err(unexpected(&other)),
+            }
         }
     }
 
