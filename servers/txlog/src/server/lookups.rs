@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
-use txlog_client::frame::{Code, CursorChange, Response, is_name};
+use txlog_client::frame::{Code, CursorChange, Request, Response, is_name};
 
 use super::logs::{LISTED_MAX, Lease};
 use super::peers::Peer;
@@ -31,13 +31,25 @@ pub(super) struct Lookup<S: Store> {
 }
 
 impl<S: Store> Lookup<S> {
-    /// Whether an append would be acknowledged. The answer may take as long as one may.
-    pub(super) async fn health(self, within: Duration) -> Response {
-        health::answer(&self.context, &self.log, self.id, within).await
+    /// The answer to a request that looks something up. That about health may take as long as an
+    /// append may.
+    pub(super) async fn answer(self, request: Request) -> Response {
+        let id = self.id;
+        match request {
+            Request::Health { within_ms, .. } => {
+                let within = Duration::from_millis(within_ms.into());
+                health::answer(&self.context, &self.log, id, within).await
+            }
+            Request::Seek { time_ms, .. } => self.sought(time_ms).await,
+            Request::Cursor { name, change, .. } => self.cursor(name, change).await,
+            Request::Cursors { after, .. } => self.cursors(after).await,
+            Request::Logs { after, .. } => self.logs(after).await,
+            _ => self.refused(StoreError::new(Code::Unsupported, "this looks nothing up")),
+        }
     }
 
     /// The server's logs.
-    pub(super) async fn logs(self, after: String) -> Response {
+    async fn logs(self, after: String) -> Response {
         let id = self.id;
         match self.context.logs.list(&after).await {
             Ok((logs, more)) => Response::Logs { id, more, logs },
@@ -46,7 +58,7 @@ impl<S: Store> Lookup<S> {
     }
 
     /// The first record of this time or later.
-    pub(super) async fn sought(self, time_ms: u64) -> Response {
+    async fn sought(self, time_ms: u64) -> Response {
         /// A record at a time is looked at.
         const LIMITS: ReadLimits = ReadLimits {
             records_max: 1,
@@ -68,7 +80,7 @@ impl<S: Store> Lookup<S> {
     }
 
     /// Where a named cursor is, after this change.
-    pub(super) async fn cursor(self, name: String, change: CursorChange) -> Response {
+    async fn cursor(self, name: String, change: CursorChange) -> Response {
         let (id, store) = (self.id, &self.log.store);
         if !is_name(&name) {
             let text = format!(
@@ -90,7 +102,7 @@ impl<S: Store> Lookup<S> {
     }
 
     /// The named cursors.
-    pub(super) async fn cursors(self, after: String) -> Response {
+    async fn cursors(self, after: String) -> Response {
         let id = self.id;
         match self.log.store.cursors().await {
             Ok(all) => {

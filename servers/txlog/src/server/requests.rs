@@ -141,31 +141,14 @@ impl<S: Store> Requests<S> {
                 self.begin_read(reading).await;
                 Ok(true)
             }
-            Request::Health { id, within_ms } => {
-                let within = Duration::from_millis(within_ms.into());
-                let health = self.lookup(id).health(within);
-                self.begin_beside(id, health).await;
-                Ok(true)
-            }
             Request::Ping { id } => Ok(self.answer(Response::Pong { id }).await),
-            Request::Logs { id, after } => {
-                let logs = self.lookup(id).logs(after);
-                self.begin_beside(id, logs).await;
-                Ok(true)
-            }
-            Request::Cursor { id, name, change } => {
-                let cursor = self.lookup(id).cursor(name, change);
-                self.begin_beside(id, cursor).await;
-                Ok(true)
-            }
-            Request::Cursors { id, after } => {
-                let cursors = self.lookup(id).cursors(after);
-                self.begin_beside(id, cursors).await;
-                Ok(true)
-            }
-            Request::Seek { id, time_ms } => {
-                let sought = self.lookup(id).sought(time_ms);
-                self.begin_beside(id, sought).await;
+            Request::Health { id, .. }
+            | Request::Seek { id, .. }
+            | Request::Cursor { id, .. }
+            | Request::Logs { id, .. }
+            | Request::Cursors { id, .. } => {
+                let answer = self.lookup(id).answer(request);
+                self.begin_beside(id, answer).await;
                 Ok(true)
             }
             Request::Hello { .. } => Err(Fault::hello()),
