@@ -1,5 +1,9 @@
 //! Starting the server, and ending it.
 
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
 use evenkeel::Class;
 use evenkeel::runtime::Handle;
 use evenkeel::serve::{Listener, Served};
@@ -9,6 +13,7 @@ use tokio::sync::oneshot;
 use crate::access::Access;
 use crate::address::{Address, Bound};
 use crate::error::AdminError;
+use crate::metrics::{Added, Families};
 use crate::timed::{Prompt, TimedListener};
 use crate::{CONNECTIONS_MAX, REQUEST_TIMEOUT, routes};
 
@@ -47,7 +52,19 @@ pub async fn listen(address: &str) -> Result<Admin, AdminError> {
 #[derive(Clone, Default)]
 pub struct Builder {
     token: Option<String>,
+    extras: Extras,
 }
+
+/// What a program adds to the answers.
+#[derive(Clone, Default)]
+pub(crate) struct Extras {
+    pub(crate) metrics: Option<Added>,
+    pub(crate) health: Option<Health>,
+}
+
+/// Whether a program is well, and otherwise why not.
+pub(crate) type Health =
+    Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync>;
 
 impl std::fmt::Debug for Builder {
     /// Without the token, which is not for logs.
@@ -69,6 +86,46 @@ impl Builder {
         self
     }
 
+    /// Adds the families of a program to those of the runtime, whenever metrics are asked for.
+    ///
+    /// `write` is called on a worker, and is not to take long or to block. Each family is to be
+    /// added once, and its name is to begin with the program's.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use evenkeel_admin::metrics::{Family, Kind, Value};
+    ///
+    /// static DONE: AtomicU64 = AtomicU64::new(0);
+    /// const JOBS: Family = Family {
+    ///     name: "app_jobs",
+    ///     help: "Jobs that were done",
+    ///     kind: Kind::Counter,
+    ///     unit: None,
+    ///     labels: &[],
+    /// };
+    /// let builder = evenkeel_admin::Builder::new().metrics(|families| {
+    ///     families.add(&JOBS, |row| row(&[], Value::Count(DONE.load(Ordering::Relaxed))));
+    /// });
+    /// ```
+    pub fn metrics(mut self, write: impl Fn(&mut Families<'_>) + Send + Sync + 'static) -> Self {
+        self.extras.metrics = Some(Arc::new(write));
+        self
+    }
+
+    /// What `GET /healthz` answers: `ok`, or with status 503 why the program is not well.
+    ///
+    /// No token is asked for there, so the reason is one that everybody may learn who can connect.
+    /// It has to be known within [`REQUEST_TIMEOUT`].
+    pub fn health<F>(mut self, health: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<(), String>> + Send + 'static,
+    {
+        self.extras.health = Some(Arc::new(move || Box::pin(health())));
+        self
+    }
+
     /// Serves the runtime of the calling task. As [`listen`].
     ///
     /// # Errors
@@ -86,8 +143,8 @@ impl Builder {
         let access = Access::new(self.token, matches!(address, Address::Tcp(_)))?;
         let (address, bound) = address.bind().await?;
         Ok(match bound {
-            Bound::Tcp(listener) => Admin::start(listener, address, access),
-            Bound::Unix(listener) => Admin::start(listener, address, access),
+            Bound::Tcp(listener) => Admin::start(listener, address, access, self.extras),
+            Bound::Unix(listener) => Admin::start(listener, address, access, self.extras),
         })
     }
 }
@@ -101,10 +158,15 @@ pub struct Admin {
 }
 
 impl Admin {
-    fn start<L: Listener<Io: Prompt>>(listener: L, address: Address, access: Access) -> Self {
+    fn start<L: Listener<Io: Prompt>>(
+        listener: L,
+        address: Address,
+        access: Access,
+        extras: Extras,
+    ) -> Self {
         let (stop, stopped) = oneshot::channel();
         let runtime = Handle::current();
-        let router = routes::router(runtime.clone(), access);
+        let router = routes::router(runtime.clone(), access, extras);
         let timeout = REQUEST_TIMEOUT;
         let serve = evenkeel::serve(TimedListener { listener, timeout }, router)
             .max_connections(CONNECTIONS_MAX)

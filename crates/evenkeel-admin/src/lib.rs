@@ -14,8 +14,8 @@
 //! | request | answer |
 //! |---|---|
 //! | `GET /` | a page with live plots |
-//! | `GET /healthz` | `ok`, for probes; no token is asked for |
-//! | `GET /metrics` | OpenMetrics text, for Prometheus; [`metrics::page`] lists them all |
+//! | `GET /healthz` | `ok`, for probes, or 503 by [`Builder::health`]; no token is asked for |
+//! | `GET /metrics` | OpenMetrics text, for Prometheus; [`metrics::page`] lists them all, and a program adds its own by [`Builder::metrics`] |
 //! | `GET /stats` | a [`Snapshot`] as JSON: [`Stats`](evenkeel::stats::Stats) and the process; times are nanoseconds |
 //! | `GET /stats.txt` | the same for people, on a screen |
 //! | `GET /hogs.txt` | what hogs were doing, by function; `/stats` has the same as JSON |

@@ -6,6 +6,7 @@
 mod table;
 
 use std::fmt::{self, Write};
+use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
@@ -18,102 +19,169 @@ use table::METRICS;
 /// The type of what is scraped.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// A metric.
+/// A metric of the runtime.
 struct Metric {
-    /// Without unit and `_total`.
-    name: &'static str,
-    help: &'static str,
-    sort: Sort,
-    unit: Option<&'static str>,
-    labels: &'static [&'static str],
+    family: Family,
     read: fn(&Snapshot, &mut Rows<'_>),
 }
 
+/// A family of metrics, such as a program [adds](crate::Builder::metrics) to those of the runtime.
+///
+/// # Examples
+///
+/// ```
+/// use evenkeel_admin::metrics::{Family, Kind};
+///
+/// const JOBS: Family = Family {
+///     name: "app_jobs",
+///     help: "Jobs that were done",
+///     kind: Kind::Counter,
+///     unit: None,
+///     labels: &["queue"],
+/// };
+/// assert_eq!(JOBS.full_name(), "app_jobs_total");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Family {
+    /// Without unit and `_total`. Those of the runtime begin with `evenkeel_`, and no other may.
+    pub name: &'static str,
+    /// What it says, in a sentence.
+    pub help: &'static str,
+    /// What it counts, or measures.
+    pub kind: Kind,
+    /// In what: `seconds` or `bytes`; `None` for a number of things.
+    pub unit: Option<&'static str>,
+    /// The names of its labels.
+    pub labels: &'static [&'static str],
+}
+
+/// The sort of a [`Family`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sort {
+pub enum Kind {
+    /// Only grows, from the program's start on.
     Counter,
+    /// Goes up and down.
     Gauge,
+    /// How often something was of which size.
     Histogram,
 }
 
 /// A value of a metric.
-enum Value {
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// Of a counter of things.
     Count(u64),
+    /// Of a gauge.
     Level(f64),
-    /// A counter of time.
+    /// Of a counter of time.
     Seconds(f64),
+    /// Of a histogram.
     Histogram {
+        /// The sum of all that was measured.
         sum: f64,
-        /// The upper end of each bucket, and what is in it alone.
+        /// The upper end of each bucket, and what is in it alone. The last one ends at infinity.
         buckets: Vec<(f64, u64)>,
     },
 }
 
 /// Takes the rows of a metric: the values of its labels, in order, and the value.
-type Rows<'a> = dyn FnMut(&[&str], Value) + 'a;
+pub type Rows<'a> = dyn FnMut(&[&str], Value) + 'a;
 
-/// A snapshot as OpenMetrics text.
-pub(crate) fn text(snapshot: Snapshot) -> String {
+/// Takes the families that a program [adds](crate::Builder::metrics).
+pub struct Families<'a> {
+    encode: &'a mut Encode<'a>,
+}
+
+type Encode<'a> = dyn FnMut(&Family, &mut dyn FnMut(&mut Rows<'_>)) + 'a;
+
+impl fmt::Debug for Families<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Families").finish_non_exhaustive()
+    }
+}
+
+impl Families<'_> {
+    /// Adds a family with the rows that `read` gives: once for each combination of labels.
+    pub fn add(&mut self, family: &Family, mut read: impl FnMut(&mut Rows<'_>)) {
+        (self.encode)(family, &mut read);
+    }
+}
+
+/// What a program adds when metrics are asked for.
+pub(crate) type Added = Arc<dyn Fn(&mut Families<'_>) + Send + Sync>;
+
+/// A snapshot as OpenMetrics text, with what the program adds.
+pub(crate) fn text(snapshot: Snapshot, added: Option<Added>) -> String {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Scrape(snapshot)));
+    registry.register_collector(Box::new(Scrape { snapshot, added }));
     let mut text = String::new();
     let written = prometheus_client::encoding::text::encode(&mut text, &registry);
     debug_assert!(written.is_ok(), "a string takes all");
     text
 }
 
-/// All metrics as a table for people: name, type, labels, what it says.
+/// All metrics of the runtime as a table for people: name, type, labels, what it says.
 pub fn page() -> String {
+    table_of(METRICS.iter().map(|metric| &metric.family))
+}
+
+/// Such a table of a program's own families.
+pub fn table_of<'a>(families: impl IntoIterator<Item = &'a Family>) -> String {
     let mut page = String::from("| name | type | labels | |\n|---|---|---|---|\n");
-    for metric in METRICS {
-        let labels: Vec<_> = (metric.labels.iter())
+    for family in families {
+        let labels: Vec<_> = (family.labels.iter())
             .map(|label| format!("`{label}`"))
             .collect();
-        let (name, labels) = (metric.full_name(), labels.join(", "));
-        let (sort, help) = (metric.sort.name(), metric.help);
-        let written = writeln!(page, "| `{name}` | {sort} | {labels} | {help} |");
+        let (name, labels) = (family.full_name(), labels.join(", "));
+        let (kind, help) = (family.kind.name(), family.help);
+        let written = writeln!(page, "| `{name}` | {kind} | {labels} | {help} |");
         debug_assert!(written.is_ok(), "a string takes all");
     }
     page
 }
 
-impl Sort {
+impl Kind {
     fn name(self) -> &'static str {
         match self {
-            Sort::Counter => "counter",
-            Sort::Gauge => "gauge",
-            Sort::Histogram => "histogram",
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
         }
     }
 
     fn of_client(self) -> MetricType {
         match self {
-            Sort::Counter => MetricType::Counter,
-            Sort::Gauge => MetricType::Gauge,
-            Sort::Histogram => MetricType::Histogram,
+            Kind::Counter => MetricType::Counter,
+            Kind::Gauge => MetricType::Gauge,
+            Kind::Histogram => MetricType::Histogram,
         }
     }
 }
 
-impl Metric {
-    fn full_name(&self) -> String {
+impl Family {
+    /// As it is scraped, with the unit and `_total`.
+    pub fn full_name(&self) -> String {
         let mut name = self.name.to_owned();
         if let Some(unit) = self.unit {
             name.push('_');
             name.push_str(unit);
         }
-        if self.sort == Sort::Counter {
+        if self.kind == Kind::Counter {
             name.push_str("_total");
         }
         name
     }
 
-    fn encode(&self, snapshot: &Snapshot, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let sort = self.sort.of_client();
+    fn encode(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        read: &mut dyn FnMut(&mut Rows<'_>),
+    ) -> fmt::Result {
+        let kind = self.kind.of_client();
         let unit = self.unit.map(|unit| Unit::Other(unit.to_owned()));
-        let mut encoder = encoder.encode_descriptor(self.name, self.help, unit.as_ref(), sort)?;
+        let mut encoder = encoder.encode_descriptor(self.name, self.help, unit.as_ref(), kind)?;
         let mut written = Ok(());
-        (self.read)(snapshot, &mut |values, value| {
+        read(&mut |values, value| {
             debug_assert_eq!(values.len(), self.labels.len(), "{}", self.name);
             if written.is_ok() {
                 written = encode_row(&mut encoder, self.labels, values, &value);
@@ -151,13 +219,34 @@ fn encode_value(encoder: &mut MetricEncoder<'_>, value: &Value) -> fmt::Result {
     }
 }
 
-#[derive(Debug)]
-struct Scrape(Snapshot);
+struct Scrape {
+    snapshot: Snapshot,
+    added: Option<Added>,
+}
+
+impl fmt::Debug for Scrape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scrape").finish_non_exhaustive()
+    }
+}
 
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        METRICS
-            .iter()
-            .try_for_each(|metric| metric.encode(&self.0, &mut encoder))
+        for metric in METRICS {
+            let mut read = |row: &mut Rows<'_>| (metric.read)(&self.snapshot, row);
+            metric.family.encode(&mut encoder, &mut read)?;
+        }
+        let mut written = Ok(());
+        if let Some(added) = &self.added {
+            let mut encode = |family: &Family, read: &mut dyn FnMut(&mut Rows<'_>)| {
+                if written.is_ok() {
+                    written = family.encode(&mut encoder, read);
+                }
+            };
+            added(&mut Families {
+                encode: &mut encode,
+            });
+        }
+        written
     }
 }

@@ -13,6 +13,8 @@ use evenkeel::time::timeout;
 use serde_json::json;
 
 use crate::access::{Access, Refusal};
+use crate::admin::{Extras, Health};
+use crate::metrics::Added;
 use crate::settings::{self, BusyWaitChange, Changed, ClassChange, HandOffChange, Mode, Settings};
 use crate::snapshot::Snapshot;
 use crate::tasks::{self, Served};
@@ -27,7 +29,11 @@ impl IntoResponse for Problem {
     }
 }
 
-pub(crate) fn router(runtime: Handle, access: Access) -> Router {
+pub(crate) fn router(runtime: Handle, access: Access, extras: Extras) -> Router {
+    let Extras {
+        metrics: added,
+        health,
+    } = extras;
     let router = Router::new()
         .route(
             "/",
@@ -41,8 +47,8 @@ pub(crate) fn router(runtime: Handle, access: Access) -> Router {
             "/page.css",
             get(|| file("text/css", include_str!("page/page.css"))),
         )
-        .route("/healthz", get(async || "ok\n"))
-        .route("/metrics", get(metrics))
+        .route("/healthz", get(async || healthz(health).await))
+        .route("/metrics", get(async |state| metrics(state, added).await))
         .route("/stats", get(stats))
         .route("/stats.txt", get(stats_text))
         .route("/hogs.txt", get(hogs_text))
@@ -97,9 +103,21 @@ async fn file(kind: &'static str, text: &'static str) -> Response {
     (headers, text).into_response()
 }
 
-async fn metrics(State(runtime): State<Handle>) -> Response {
+async fn healthz(health: Option<Health>) -> Response {
+    let verdict = match health {
+        Some(health) => health().await,
+        None => Ok(()),
+    };
+    match verdict {
+        Ok(()) => "ok\n".into_response(),
+        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response(),
+    }
+}
+
+async fn metrics(State(runtime): State<Handle>, added: Option<Added>) -> Response {
     let headers = [(CONTENT_TYPE, metrics::CONTENT_TYPE)];
-    (headers, metrics::text(Snapshot::take(&runtime))).into_response()
+    let text = metrics::text(Snapshot::take(&runtime), added);
+    (headers, text).into_response()
 }
 
 async fn stats(State(runtime): State<Handle>) -> Response {

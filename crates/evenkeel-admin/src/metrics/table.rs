@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use evenkeel::stats::{CheckCounts, LaneStats, Stats, Waits, WorkerStats};
 
-use super::Sort::{Counter, Gauge, Histogram};
+use super::Kind::{Counter, Gauge, Histogram};
 use super::Value::{Count, Level, Seconds};
-use super::{Metric, Rows, Sort, Value};
+use super::{Family, Kind, Metric, Rows, Value};
 use crate::snapshot::Snapshot;
 
 const SECONDS: Option<&str> = Some("seconds");
@@ -17,19 +17,19 @@ const BOUNDS: u32 = 26;
 
 const fn metric(
     (name, unit): (&'static str, Option<&'static str>),
-    sort: Sort,
+    kind: Kind,
     labels: &'static [&'static str],
     help: &'static str,
     read: fn(&Snapshot, &mut Rows<'_>),
 ) -> Metric {
-    Metric {
+    let family = Family {
         name,
         help,
-        sort,
+        kind,
         unit,
         labels,
-        read,
-    }
+    };
+    Metric { family, read }
 }
 
 /// In the order in which they are written.
