@@ -1,4 +1,9 @@
-//! Durable appends per second within one process, beside one sync for each record.
+//! Durable appends per second within one process, beside one sync for each record; and over TCP.
+
+#[cfg(feature = "nats")]
+pub mod jetstream;
+pub mod over_tcp;
+pub mod process;
 
 use std::fs;
 use std::io;

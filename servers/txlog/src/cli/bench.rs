@@ -12,7 +12,7 @@ use evenkeel_measure::table::{Cell, Table};
 use txlog::advice;
 use txlog::bench::{Bench, Turn, one_by_one, together};
 
-use super::{BenchArguments, Outcome};
+use super::{BenchArguments, Outcome, bench_tcp};
 
 pub(crate) fn run(arguments: &BenchArguments) -> Outcome {
     let shown = arguments.dir.display();
@@ -26,7 +26,10 @@ pub(crate) fn run(arguments: &BenchArguments) -> Outcome {
     if entries.next().is_some() {
         return Err(format!("{shown} is not empty; give a directory that is, or a new one").into());
     }
-    let turns = turns(arguments);
+    let turns = match arguments.tcp.is_wanted() {
+        true => bench_tcp::run(arguments),
+        false => turns(arguments),
+    };
     // Also after a failure, what it has made is taken away, as far as that is empty.
     for directory in made {
         let _ = fs::remove_dir(directory);
@@ -116,7 +119,7 @@ fn p99_over_syncs(turn: &Turn, percent: u8) -> f64 {
     turn.latencies.percentile(99).as_secs_f64() / turn.syncs.percentile(percent).as_secs_f64()
 }
 
-fn middle_and_spread(ratios: &[f64]) -> String {
+pub(crate) fn middle_and_spread(ratios: &[f64]) -> String {
     let ratios = || ratios.iter().copied();
     match (median(ratios()), Spread::of(ratios())) {
         (Some(median), Some(spread)) => format!("{median:.1} ({spread:.1})"),

@@ -3,6 +3,7 @@
 mod access;
 mod append;
 mod bench;
+mod bench_tcp;
 mod client;
 mod logs;
 mod nats;
@@ -249,11 +250,19 @@ pub(crate) struct VerifyArguments {
 /// is no good place: it has to be empty. It takes 18 seconds, of which each turn has three, and
 /// prints a line for each in the end: look at `per sync`, how many records shared one, and at the
 /// last line, how many times the appends of one sync each that came to.
+///
+/// With --tcp the appends come over TCP to a server that is a process of its own: first those of
+/// 1 000 connections, each with one at a time, beside one sync for each record; then those of 16
+/// clients with 64 pending each, beside a JetStream that syncs each record, if a nats-server of
+/// version 2.10 or newer is installed. Servers and clients share this machine's processors: the
+/// table says how much each takes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   txlog bench /var/lib/bench
-  txlog bench /var/lib/bench --appenders 100 --record-bytes 4096 --seconds 10")]
+  txlog bench /var/lib/bench --appenders 100 --record-bytes 4096 --seconds 10
+  txlog bench /var/lib/bench --tcp --rounds 5
+  txlog bench /var/lib/bench --tcp --nats-server /opt/nats/nats-server --json bench.json")]
 pub(crate) struct BenchArguments {
     /// An empty directory on the disk to measure; made if need be, and emptied in the end.
     pub(crate) dir: PathBuf,
@@ -272,6 +281,8 @@ pub(crate) struct BenchArguments {
     /// How many bytes the log makes its file longer at a time.
     #[arg(long, value_name = "BYTES", default_value_t = 4 << 20)]
     pub(crate) ahead_bytes: u64,
+    #[command(flatten)]
+    pub(crate) tcp: bench_tcp::TcpArguments,
     #[command(flatten)]
     pub(crate) json: JsonOption,
 }
