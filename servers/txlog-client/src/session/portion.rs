@@ -47,7 +47,9 @@ pub(super) enum Way {
     Batches,
     /// Batches of one record each, which may be repeated.
     Singles,
-    /// Appends, which the server would store twice.
+    /// Batches without a producer, which the server would store twice.
+    Unnamed,
+    /// Appends, which it would store twice as well.
     Appends,
 }
 
@@ -64,19 +66,20 @@ impl Way {
     pub(super) fn less(self) -> Option<Self> {
         match self {
             Way::Batches => Some(Way::Singles),
-            Way::Singles => Some(Way::Appends),
+            Way::Singles => Some(Way::Unnamed),
+            Way::Unnamed => Some(Way::Appends),
             Way::Appends => None,
         }
     }
 
     /// Whether the server knows what is repeated.
     pub(super) fn may_repeat(self) -> bool {
-        self != Way::Appends
+        self < Way::Unnamed
     }
 
     pub(super) fn portions_max(self, info: &ServerInfo) -> usize {
         match self {
-            Way::Batches => BATCHES_MAX,
+            Way::Batches | Way::Unnamed => BATCHES_MAX,
             Way::Singles | Way::Appends => SINGLES_MAX,
         }
         .min(info.appends_max)
@@ -85,7 +88,7 @@ impl Way {
 
     pub(super) fn records_max(self) -> usize {
         match self {
-            Way::Batches => RECORDS_MAX,
+            Way::Batches | Way::Unnamed => RECORDS_MAX,
             Way::Singles | Way::Appends => 1,
         }
     }
@@ -93,7 +96,7 @@ impl Way {
     /// The bytes that a batch may have; each record counts with its length.
     pub(super) fn bytes_max(self, info: &ServerInfo) -> usize {
         match (self, info.batch_bytes_max) {
-            (Way::Batches | Way::Singles, Some(bytes_max)) => bytes_max,
+            (Way::Batches | Way::Singles | Way::Unnamed, Some(bytes_max)) => bytes_max,
             _ => usize::MAX,
         }
     }
@@ -129,12 +132,12 @@ impl Portion {
     pub(super) async fn send(&mut self, client: &Client, way: Way) -> Result<(), ClientError> {
         let mut records = self.entries.iter().map(|entry| &entry.record);
         let answer = match way {
-            Way::Batches | Way::Singles => {
+            Way::Batches | Way::Singles | Way::Unnamed => {
                 let records = self.records.get_or_insert_with(|| records.collect());
                 let batch = Batch {
                     records: records.clone(),
                     expected: None,
-                    producer: Some(self.produced),
+                    producer: way.may_repeat().then_some(self.produced),
                 };
                 Answer::Batch(client.submit_batch(batch).await?)
             }
@@ -240,7 +243,7 @@ mod tests {
             let code = Code::of(number);
             let text = "refused".into();
             let error = ClientError::Refused { code, text };
-            for way in [Way::Batches, Way::Singles, Way::Appends] {
+            for way in [Way::Batches, Way::Singles, Way::Unnamed, Way::Appends] {
                 let again = verdict(&error, way, 2);
                 assert!(
                     matches!(again, Verdict::Unknown | Verdict::Repeat),

@@ -106,6 +106,7 @@ fn every_outcome_is_true_however_often_the_connection_ends() {
     for supports in [
         Supports::Batches,
         Supports::Singles,
+        Supports::Unnamed,
         Supports::Appends,
         Supports::Old,
     ] {

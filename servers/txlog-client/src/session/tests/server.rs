@@ -17,6 +17,8 @@ use crate::wire::FrameReader;
 pub(super) enum Supports {
     Batches,
     Singles,
+    /// Batches, but no producers.
+    Unnamed,
     Appends,
     /// As servers before version 3.
     Old,
@@ -147,7 +149,7 @@ impl State {
                 producer,
                 records,
                 ..
-            } => match self.batch(id, producer.unwrap(), records) {
+            } => match self.batch(id, producer, records) {
                 Ok(stored) => stored,
                 Err(code) => {
                     let text = "as the test wants".to_owned();
@@ -161,7 +163,12 @@ impl State {
         (!is_cut).then_some(Some(answer))
     }
 
-    fn batch(&mut self, id: u64, produced: Produced, records: Batched) -> Result<Response, Code> {
+    fn batch(
+        &mut self,
+        id: u64,
+        produced: Option<Produced>,
+        records: Batched,
+    ) -> Result<Response, Code> {
         if let Some((left, code)) = &mut self.refuse {
             let code = *code;
             *left -= 1;
@@ -172,12 +179,24 @@ impl State {
         }
         match self.supports {
             Supports::Batches => {}
-            Supports::Singles if records.count() == 1 => {}
+            Supports::Singles if records.count() == 1 && produced.is_some() => {}
+            Supports::Unnamed if produced.is_none() => {}
             _ => return Err(Code::Unsupported),
         }
         self.portions.push(records.count() as usize);
         let count = records.count();
-        let Produced { producer, number } = produced;
+        let Some(Produced { producer, number }) = produced else {
+            let first = self.records.len() as u64 + 1;
+            let all = records.iter().map(Bytes::copy_from_slice);
+            self.records.extend(all);
+            let repeated = false;
+            return Ok(Response::Stored {
+                id,
+                first,
+                count,
+                repeated,
+            });
+        };
         if number > 0 && !self.producers.contains_key(&producer) {
             return Err(Code::ProducerUnknown);
         }
