@@ -16,6 +16,9 @@ use crate::error::ClientError;
 use crate::follow::ReadFrom;
 use crate::frame::{Code, Record};
 
+/// How long an answer about a cursor may take, before the connection is taken to be dead.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+
 /// How a consumer begins, and how often its place is written.
 #[derive(Clone, Copy, Debug)]
 pub struct ConsumerOptions {
@@ -219,7 +222,7 @@ async fn tried<T, F: Future<Output = Result<T, ClientError>>>(
     loop {
         let asked = match link.client().await {
             Ok(client) => {
-                let asked = timeout(give_up_after, ask(client.clone())).await;
+                let asked = timeout(ANSWER_MAX, ask(client.clone())).await;
                 asked.unwrap_or_else(|_| {
                     let why = crate::client::disconnected("no answer about a cursor in time");
                     client.abandon(why.clone());

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use txlog_client::{ClientError, SessionFollower, SessionOptions};
+use txlog_client::{ClientError, Record, SessionFollower, SessionOptions};
 
-use super::{Outcome, PingArguments, ReadArguments};
+use super::{Outcome, PingArguments, ReadArguments, consume};
 
-const SUCCESS: ExitCode = ExitCode::SUCCESS;
+pub(super) const SUCCESS: ExitCode = ExitCode::SUCCESS;
 
 /// How long a reader that follows tries to connect again.
 const FOR_EVER: Duration = Duration::MAX;
@@ -26,13 +26,17 @@ pub(crate) async fn read(arguments: ReadArguments) -> Outcome {
         },
         ..SessionOptions::default()
     };
+    let count = arguments.count.unwrap_or(u64::MAX);
+    if let Some(name) = &arguments.place.consumer {
+        let session = arguments.server.session(options).await?;
+        return consume::read(session, name, arguments.follow, count).await;
+    }
     let client = arguments.server.connect().await?;
     let follower = arguments.place.follower(&client).await?;
     let from = follower.position().max(1);
     let session = arguments.server.session(options).await?;
     let mut follower = session.adopt(follower);
     evenkeel::spawn(say_trouble(follower.trouble()));
-    let count = arguments.count.unwrap_or(u64::MAX);
     let printed = tokio::select! {
         printed = print(&mut follower, arguments.follow, count) => printed,
         interrupted = evenkeel::signal::ctrl_c() => {
@@ -77,7 +81,7 @@ fn show_cursor(follower: &SessionFollower, wanted: bool) {
 }
 
 /// Whether the reader of the output has closed it, as `head` does: then the read has not failed.
-fn reader_is_gone(error: &(dyn std::error::Error + 'static)) -> bool {
+pub(super) fn reader_is_gone(error: &(dyn std::error::Error + 'static)) -> bool {
     let error = error.downcast_ref::<std::io::Error>();
     error.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
@@ -98,12 +102,16 @@ async fn print(
                 None => return Ok(printed),
             }
         };
-        write!(output, "{}\t", record.sequence)?;
-        output.write_all(&record.payload)?;
-        output.write_all(b"\n")?;
-        output.flush()?;
+        print_record(&mut output, &record)?;
     }
     Ok(count)
+}
+
+pub(super) fn print_record(output: &mut impl Write, record: &Record) -> std::io::Result<()> {
+    write!(output, "{}\t", record.sequence)?;
+    output.write_all(&record.payload)?;
+    output.write_all(b"\n")?;
+    output.flush()
 }
 
 pub(crate) async fn ping(arguments: PingArguments) -> Outcome {

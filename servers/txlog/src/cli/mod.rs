@@ -5,6 +5,7 @@ mod append;
 mod bench;
 mod bench_tcp;
 mod client;
+mod consume;
 mod logs;
 mod nats;
 mod place;
@@ -55,6 +56,7 @@ enum Command {
     Read(ReadArguments),
     Ping(PingArguments),
     Logs(logs::ListArguments),
+    Cursors(consume::CursorsArguments),
     Verify(VerifyArguments),
     Backup(upkeep::BackupArguments),
     Restore(upkeep::RestoreArguments),
@@ -176,6 +178,7 @@ Examples:
   txlog read --from 120 --follow       and new ones
   txlog read --tail 10 --follow        the last ten, and new ones
   txlog read --since 2h                those of the last two hours
+  txlog read --consumer billing -f     those not read by this name before, and new ones
   txlog read --show-cursor             all, and in the end `cursor: 1a2b3c4d-0-130`
   txlog read --cursor 1a2b3c4d-0-130   those that came since")]
 pub(crate) struct ReadArguments {
@@ -311,6 +314,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         Command::Read(arguments) => within_runtime(client::read(arguments)),
         Command::Ping(arguments) => within_runtime(client::ping(arguments)),
         Command::Logs(arguments) => within_runtime(logs::list(arguments)),
+        Command::Cursors(arguments) => within_runtime(consume::cursors(arguments)),
         Command::Verify(arguments) => within_runtime(verify::run(arguments)),
         Command::Backup(arguments) => within_runtime(upkeep::backup(arguments)),
         Command::Restore(arguments) => within_runtime(upkeep::restore(arguments)),

@@ -28,6 +28,14 @@ pub(crate) struct PlaceArguments {
     /// Resume from this cursor, in the log that it names and in no other.
     #[arg(long, value_name = "CURSOR")]
     cursor: Option<Cursor>,
+    /// Begin behind the records that were read before with this name, and remember it.
+    ///
+    /// The server keeps, durably, how far they were printed. Each record is printed at least once:
+    /// when the command ends without time to say so, as when it is killed, those of its last second
+    /// are printed again. With a new name it begins with the oldest record. `txlog cursors` lists
+    /// and removes names.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) consumer: Option<String>,
 }
 
 impl PlaceArguments {

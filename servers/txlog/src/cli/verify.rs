@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use txlog::advice;
+use txlog::log::cursors::count_cursors;
 use txlog::log::{LocalDisk, verify};
 
 use super::{Outcome, VerifyArguments};
@@ -24,6 +25,11 @@ pub(crate) async fn run(arguments: VerifyArguments) -> Outcome {
         let directory = arguments.dir.display();
         let what = "holds no log; give the directory that `txlog serve --dir` has";
         return Err(format!("{directory} {what}").into());
+    }
+    let cursors = count_cursors(&disk).await;
+    let cursors = cursors.map_err(|error| super::of_directory(&arguments.dir, &error))?;
+    if cursors > 0 {
+        println!("named cursors: {cursors}");
     }
     println!("whole in all: {}", super::numbers(found.first, found.next));
     if is_live {

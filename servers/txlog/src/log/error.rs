@@ -97,7 +97,7 @@ pub enum LogError {
     /// There are as many named cursors as there may be.
     #[error(
         "there are {count} named cursors, as many as a log may have: remove one that nobody needs, \
-         as by `txlog cursors remove NAME`"
+         as by `txlog cursors --remove NAME`"
     )]
     TooManyCursors {
         /// How many.
