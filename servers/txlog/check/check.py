@@ -2,13 +2,17 @@
 """Follows a txlog server while it is killed, and sees whether it keeps its promises.
 
 It shares no code with the server: it speaks the protocol by itself, and keeps its own book of what
-was sent and what was acknowledged. Clients append, each with several records under way; followers
-read along; the server is killed at random moments and started again. After each start the whole
-log is read, and compared with the book:
+was sent and what was acknowledged. Clients append, each with several records under way; producers
+append batches, and repeat after each kill those that were not answered, and some that were;
+followers read along; the server is killed at random moments and started again. After each start the
+whole log is read, and compared with the book:
 
 - a record that was acknowledged is there, under its number, with its bytes;
 - no record is there twice, and none that no client has sent;
 - numbers have no gap, and the records of one connection are in the order in which it sent them;
+- a batch is there as a whole, under numbers in a row, or not at all;
+- a producer's records are all there in the end, each once, in their order, however often it has
+  repeated them; and a batch that is repeated gets the same numbers again;
 - what a follower has seen is there later, the same, and it has seen no number twice.
 
 It prints a line for each kill, and ends with exit code 0, or with 1 and what was broken. The log is
@@ -28,8 +32,10 @@ import tempfile
 import threading
 import time
 
-HELLO, APPEND, READ = 0x01, 0x02, 0x03
-WELCOME, APPENDED, RECORDS = 0x81, 0x82, 0x83
+HELLO, APPEND, READ, BATCH = 0x01, 0x02, 0x03, 0x06
+WELCOME, APPENDED, RECORDS, STORED = 0x81, 0x82, 0x83, 0x89
+OF_PRODUCER, REPEATED = 2, 1
+UNSUPPORTED = 31
 REFUSED, FAULT = 0x85, 0x86
 ANSWER_MAX = 60.0
 
@@ -39,13 +45,13 @@ class Broken(Exception):
 
 
 class Connection:
-    """One connection, in version 1 of the protocol."""
+    """One connection, in version 1 of the protocol or a later one."""
 
-    def __init__(self, port):
+    def __init__(self, port, version=1):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=ANSWER_MAX)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.rest = b""
-        self.send(HELLO, b"EKTL" + struct.pack("<HH", 1, 1))
+        self.send(HELLO, b"EKTL" + struct.pack("<HH", version, version))
         kind, fields = self.receive()
         if kind != WELCOME:
             raise ConnectionError(f"no welcome, but {kind:#x} {fields!r}")
@@ -69,6 +75,22 @@ class Connection:
             self.rest += more
         taken, self.rest = self.rest[:count], self.rest[count:]
         return taken
+
+    def batch(self, request, producer, number, records):
+        """Sends the records, which have the producer's numbers from that one on."""
+        lengths = [struct.pack("<I", len(record)) + record for record in records]
+        begin = struct.pack("<QB16sQI", request, OF_PRODUCER, producer, number, len(records))
+        self.send(BATCH, begin + b"".join(lengths))
+
+    def stored(self):
+        """An answer to a batch: its request, the first number, how many, whether repeated."""
+        kind, fields = self.receive()
+        if kind == REFUSED and struct.unpack("<QH", fields[:10])[1] == UNSUPPORTED:
+            raise Broken(f"the server takes no batches of producers: {fields[10:].decode()}")
+        if kind != STORED:
+            raise ConnectionError(f"no batch was stored, but {kind:#x} {fields!r}")
+        request, first, count, flags = struct.unpack("<QQIB", fields)
+        return request, first, count, flags == REPEATED
 
     def read(self, start, wait_ms):
         """Records from a number on, as pairs of number and bytes, and where to read on."""
@@ -148,6 +170,72 @@ def append_until_cut(book, port, name, seed):
         connection.close()
 
 
+class Producer:
+    """Appends batches of its records, over many connections; it lives as long as the check."""
+
+    def __init__(self, name, seed):
+        self.name, self.chance = name, random.Random(seed)
+        self.id = self.chance.randbytes(16)
+        # How many records it has made, and those that are not acknowledged: as pairs of a number
+        # and records, in the order in which they have to be repeated.
+        self.made, self.under_way = 0, []
+        # The last batch that was acknowledged, and its first number in the log.
+        self.last = None
+
+    def make(self, book):
+        count = self.chance.choice([1, 2, 10, 100])
+        records = []
+        for number in range(self.made, self.made + count):
+            filling = b"x" * self.chance.choice([0, 10, 100, 2_000])
+            # The batch's ends are in each record, so that a reader sees whether it is whole.
+            ends = f"{self.made}-{self.made + count - 1}"
+            records.append(f"{self.name}/{number}/{ends}/".encode() + filling)
+            book.note_sent(records[-1])
+        batch = (self.made, records)
+        self.made += count
+        self.under_way.append(batch)
+        return batch
+
+    def append_until_cut(self, book, port):
+        try:
+            connection = Connection(port, version=3)
+        except (OSError, ConnectionError):
+            return
+        try:
+            self.repeat_and_append(book, connection)
+        except (OSError, ConnectionError):
+            return
+        except Broken as broken:
+            book.fail(str(broken))
+        finally:
+            connection.close()
+
+    def repeat_and_append(self, book, connection):
+        sent = 0
+        if self.last is not None:
+            (number, records), first = self.last
+            connection.batch(0, self.id, number, records)
+            answer = connection.stored()
+            if answer != (0, first, len(records), True):
+                book.fail(f"{self.name}: batch {number} was at {first}, and repeated {answer}")
+        for number, records in self.under_way:
+            connection.batch(number, self.id, number, records)
+        sent = len(self.under_way)
+        while True:
+            while sent < 4:
+                number, records = self.make(book)
+                connection.batch(number, self.id, number, records)
+                sent += 1
+            request, first, count, _ = connection.stored()
+            number, records = self.under_way[0]
+            if (request, count) != (number, len(records)):
+                book.fail(f"{self.name}: {request} with {count} was answered, not {number}")
+            for place, record in enumerate(records):
+                book.note(book.acknowledged, first + place, record)
+            self.last = (self.under_way.pop(0), first)
+            sent -= 1
+
+
 def follow_until_cut(book, port):
     """Reads along from the end that there is now."""
     try:
@@ -164,7 +252,16 @@ def follow_until_cut(book, port):
         return
 
 
-def check_whole(book, port, known):
+def check_batch(log, number, count, ends):
+    """The batch of a producer's record is whole, under numbers in a row."""
+    first, last = (int(end) for end in ends.split(b"-"))
+    for other in {first, last}:
+        record = log.get(number - count + other, b"")
+        if record.split(b"/")[1:3] != [str(other).encode(), ends]:
+            raise Broken(f"record {number} is of a batch that is not whole: {record[:40]!r}")
+
+
+def check_whole(book, port, known, producers):
     """Reads the log, and compares it with the book. `known` is what earlier reads were of."""
     connection = Connection(port)
     log, at = {}, connection.first
@@ -201,10 +298,19 @@ def check_whole(book, port, known):
         if record in twice:
             raise Broken(f"record {number} is there twice: {record[:40]!r}")
         twice.add(record)
-        name, count = record.split(b"/")[:2]
+        name, count, ends = record.split(b"/")[:3]
         if int(count) <= last.get(name, -1):
             raise Broken(f"record {number}: {count!r} of {name!r} after {last[name]}")
+        if name.startswith(b"producer"):
+            check_batch(log, number, int(count), ends)
+            if int(count) != last.get(name, -1) + 1:
+                raise Broken(f"record {number}: {count!r} of {name!r} after {last.get(name)}")
         last[name] = int(count)
+    for producer in producers:
+        there = last.get(producer.name.encode(), -1) + 1
+        first = producer.under_way[0][0] if producer.under_way else producer.made
+        if there < first:
+            raise Broken(f"{producer.name} was told of {first} records, and {there} are there")
     return log
 
 
@@ -230,17 +336,23 @@ class Server:
 def run(arguments, directory):
     chance = random.Random(arguments.seed)
     book, known, kills = Book(), {}, 0
+    producers = [
+        Producer(f"producer{number}", chance.random()) for number in range(arguments.producers)
+    ]
     end = time.monotonic() + arguments.seconds
     while time.monotonic() < end:
         server = Server(arguments.program, directory, arguments.option)
         try:
-            known = check_whole(book, server.port, known)
+            known = check_whole(book, server.port, known, producers)
             threads = [
                 threading.Thread(
                     target=append_until_cut,
                     args=(book, server.port, f"{kills}.{client}", chance.random()),
                 )
                 for client in range(arguments.clients)
+            ] + [
+                threading.Thread(target=producer.append_until_cut, args=(book, server.port))
+                for producer in producers
             ] + [
                 threading.Thread(target=follow_until_cut, args=(book, server.port))
                 for _ in range(arguments.followers)
@@ -260,25 +372,32 @@ def run(arguments, directory):
             raise Broken(book.broken)
     server = Server(arguments.program, directory, arguments.option)
     try:
-        known = check_whole(book, server.port, known)
+        known = check_whole(book, server.port, known, producers)
     finally:
         server.kill()
-    print(f"{kills} kills, {len(book.acknowledged)} records acknowledged, {len(book.seen)} seen by "
-          f"followers, {len(known)} in the log: nothing is lost, doubled or out of order")
+    made = sum(producer.made for producer in producers)
+    print(f"{kills} kills, {len(book.acknowledged)} records acknowledged, {made} made by "
+          f"{len(producers)} producers, {len(book.seen)} seen by followers, {len(known)} in the "
+          f"log: nothing is lost, doubled or out of order")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("program", help="the program txlog")
     parser.add_argument("--seconds", type=float, default=600, help="how long; 600 if not given")
+    parser.add_argument("--minutes", type=float, default=None, help="how long, in minutes")
     parser.add_argument("--life", type=float, default=1.0,
                         help="seconds between two kills, on average")
     parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--producers", type=int, default=3,
+                        help="clients that append batches, and repeat them after each kill")
     parser.add_argument("--followers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=None, help="draws the same moments again")
     parser.add_argument("--option", action="append", default=[],
                         help="an option for the server, such as --option=--segment-bytes=200000")
     arguments = parser.parse_args()
+    if arguments.minutes is not None:
+        arguments.seconds = arguments.minutes * 60
     if arguments.seed is None:
         arguments.seed = random.randrange(1 << 32)
     print(f"seed {arguments.seed}", flush=True)
