@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use support::{all, run, small};
 use txlog::log::mark::MARK_NAME;
-use txlog::log::{LocalDisk, Log, LogError, verify};
+use txlog::log::{Batch, LocalDisk, Log, LogError, verify};
+use txlog_client::frame::Produced;
 
 /// The records of the log in `fixtures/version-1`.
 fn records() -> Vec<Vec<u8>> {
@@ -26,14 +27,15 @@ fn records() -> Vec<Vec<u8>> {
     records
 }
 
-fn fixture() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/version-1")
+fn fixture(version: u32) -> PathBuf {
+    let name = format!("tests/fixtures/version-{version}");
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
 /// A copy, as a server of that version left it.
-fn copy() -> tempfile::TempDir {
+fn copy_of(version: u32) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
-    for entry in std::fs::read_dir(fixture()).unwrap() {
+    for entry in std::fs::read_dir(fixture(version)).unwrap() {
         let entry = entry.unwrap();
         std::fs::copy(entry.path(), directory.path().join(entry.file_name())).unwrap();
     }
@@ -53,9 +55,9 @@ async fn open(directory: &tempfile::TempDir) -> Result<Log<LocalDisk>, LogError>
 
 #[test]
 fn a_log_of_version_1_is_read_and_goes_on() {
-    let directory = copy();
+    let directory = copy_of(1);
     run(async {
-        let report = verify(&LocalDisk::borrow(fixture()), |_, _, _| ())
+        let report = verify(&LocalDisk::borrow(fixture(1)), |_, _, _| ())
             .await
             .unwrap();
         assert_eq!((report.first, report.next, report.segments), (1, 10, 3));
@@ -75,10 +77,97 @@ fn a_log_of_version_1_is_read_and_goes_on() {
     });
 }
 
+/// An earlier release would take what version 2 adds for damage.
+#[test]
+fn a_segment_of_version_1_gets_no_more_records_and_one_without_records_is_renewed() {
+    let directory = copy_of(1);
+    let version = |name: &str| std::fs::read(directory.path().join(name)).unwrap()[8];
+    let newest = "00000000000000000009.seg";
+    run(async {
+        let log = open(&directory).await.unwrap();
+        log.maintain().await.unwrap();
+        assert_eq!(version(newest), 1, "an earlier release can still have it");
+        let before = std::fs::read(directory.path().join(newest)).unwrap();
+        assert_eq!(log.append("in a new segment").await.unwrap(), 10);
+        let after = std::fs::read(directory.path().join(newest)).unwrap();
+        assert_eq!(after, before);
+        assert_eq!(version("00000000000000000010.seg"), 2);
+        log.close().await.unwrap();
+        drop(log);
+        // Its only segment is one of version 1 without records.
+        for entry in std::fs::read_dir(directory.path()).unwrap() {
+            std::fs::remove_file(entry.unwrap().path()).unwrap();
+        }
+        let name = "00000000000000000001.seg";
+        let head = std::fs::read(fixture(1).join(name)).unwrap()[..40].to_vec();
+        std::fs::write(directory.path().join(name), head).unwrap();
+        let log = open(&directory).await.unwrap();
+        assert_eq!(version(name), 1);
+        let batch = Batch::new(["one", "two"].into_iter().collect());
+        assert_eq!(
+            log.submit_batch(batch).await.unwrap().await.unwrap().first,
+            1
+        );
+        assert_eq!(version(name), 2);
+        drop(log);
+        let log = open(&directory).await.unwrap();
+        assert_eq!(all(&log).await.len(), 2);
+    });
+}
+
+#[test]
+fn a_log_of_version_2_is_read_and_its_producer_is_known() {
+    let directory = copy_of(2);
+    run(async {
+        let fixture = LocalDisk::borrow(fixture(2));
+        let report = verify(&fixture, |_, _, _| ()).await.unwrap();
+        assert_eq!((report.first, report.next, report.segments), (1, 17, 3));
+        assert_eq!((report.torn, report.durable), (None, 17));
+        let log = open(&directory).await.unwrap();
+        let read = all(&log).await;
+        let payloads: Vec<Vec<u8>> = read.iter().map(|record| record.payload.to_vec()).collect();
+        let (x, y) = ("x".repeat(300), "y".repeat(600));
+        let expected = [
+            "the first record",
+            "",
+            "one",
+            "two",
+            "three",
+            "zero",
+            "",
+            "two",
+            &x,
+            "in the next segment",
+            "three",
+            "four",
+            &y,
+            "five",
+            "last",
+            "of all",
+        ];
+        assert_eq!(payloads, expected.map(|record| record.as_bytes().to_vec()));
+        let batch = |number, count| {
+            let producer = 0x0123_4567_89ab_cdef;
+            let records = (0..count).map(|_| "repeated");
+            Batch::new(records.collect()).of(Some(Produced { producer, number }))
+        };
+        for (number, count, first, repeated) in [
+            (0, 3, 6, true),
+            (3, 2, 11, true),
+            (5, 1, 14, true),
+            (6, 1, 17, false),
+        ] {
+            let stored = log.submit_batch(batch(number, count)).await.unwrap();
+            let stored = stored.await.unwrap();
+            assert_eq!((stored.first, stored.repeated), (first, repeated));
+        }
+    });
+}
+
 /// Such a log has no mark yet, or lost one: that is known from its next segment on.
 #[test]
 fn a_log_of_an_earlier_release_needs_its_mark_from_its_next_segment_on() {
-    let directory = copy();
+    let directory = copy_of(1);
     let mark = directory.path().join(MARK_NAME);
     run(async {
         for appended in [0, 20] {
@@ -98,7 +187,7 @@ fn a_log_of_an_earlier_release_needs_its_mark_from_its_next_segment_on() {
 /// A segment that a later release wrote is not misread, nor removed as one that was never made.
 #[test]
 fn a_segment_of_a_later_version_is_refused_and_stays() {
-    let directory = copy();
+    let directory = copy_of(1);
     let newest = directory.path().join("00000000000000000009.seg");
     let mut head = std::fs::read(&newest).unwrap()[..40].to_vec();
     head[8] = 3;
