@@ -3,6 +3,7 @@
 mod support;
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -82,6 +83,40 @@ fn a_consumer_goes_on_behind_what_it_has_printed_also_when_the_server_was_killed
     drop(server);
     let (verified, output, _) = run_command(&["verify", path.to_str().unwrap()]);
     assert!(verified && output.contains("named cursors: 1"), "{output}");
+}
+
+/// The log has lost records, and has another epoch since.
+#[test]
+fn a_consumer_hears_that_its_place_means_nothing_any_more_and_what_helps() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Server::start_with(&logs(&directory));
+    let address = server.address.to_string();
+    append(&address, "orders", 1..=8);
+    // A batch of its own, which is lost as a whole.
+    append(&address, "orders", 9..=9);
+    let read = ["read", "--consumer", "billing"];
+    assert_eq!(numbers(&done(&address, &read).unwrap()).len(), 9);
+    server.signal("TERM");
+    assert!(server.ended().success());
+    let path = directory.path().join("orders");
+    let segment = path.join("00000000000000000001.seg");
+    let bytes = fs::read(&segment).unwrap();
+    let end = bytes.iter().rposition(|&byte| byte != 0).unwrap();
+    fs::write(&segment, &bytes[..end]).unwrap();
+    let (repaired, said, error) = run_command(&["repair", path.to_str().unwrap()]);
+    assert!(
+        repaired && said.contains("record 9 is lost"),
+        "{said}{error}"
+    );
+    let server = Server::start_with(&logs(&directory));
+    let address = server.address.to_string();
+    let error = done(&address, &read).unwrap_err();
+    assert!(error.contains("lost or replaced"), "{error}");
+    let listed = done(&address, &["cursors"]).unwrap();
+    assert!(listed.contains("of an earlier epoch"), "{listed}");
+    done(&address, &["cursors", "--set", "billing", "--to", "end"]).unwrap();
+    append(&address, "orders", 9..=10);
+    assert_eq!(numbers(&done(&address, &read).unwrap()), [9, 10]);
 }
 
 fn follower(address: &str) -> (Child, Receiver<u64>) {
