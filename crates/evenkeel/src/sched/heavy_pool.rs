@@ -130,7 +130,7 @@ pub(crate) struct Sampled {
     /// Polls that turned out to be hogs', to be noted.
     pub(crate) hogs: Vec<Hog>,
     /// The desks where hogs' polls are under way, and whether their threads are blocked.
-    pub(crate) hogging: Vec<(usize, bool)>,
+    pub(crate) hogging: Vec<(PollId, bool)>,
     /// Another look is needed soon.
     pub(crate) unsettled: bool,
 }
@@ -488,10 +488,11 @@ impl HeavyPool {
             spent[running.kind.class.index()] += self.clock.cycles_of(used);
             let computed = self.clock.cycles_of(running.computed(running.charged));
             let is_hog = running.is_hog(now, computed, hog);
+            // Under the pool's lock this is the poll in question, which its thread cannot end.
+            let since = desk.tenure().polling_since();
             let is_new = is_hog && !std::mem::replace(&mut running.noted, true);
             if is_new && !running.given_up {
                 let length = now.saturating_sub(running.since);
-                let since = desk.tenure().polling_since();
                 let poll = PollId {
                     desk: thread.desk,
                     since,
@@ -500,7 +501,11 @@ impl HeavyPool {
             }
             if is_hog && !running.given_up {
                 let blocked = running.doing == Doing::Blocked;
-                sampled.hogging.push((thread.desk, blocked));
+                let poll = PollId {
+                    desk: thread.desk,
+                    since,
+                };
+                sampled.hogging.push((poll, blocked));
             }
             if is_hog && running.doing == Doing::Computes && computed >= hog / 2 {
                 let long = now.saturating_sub(running.since) >= long_after;

@@ -34,6 +34,7 @@ use crate::sys::thread;
 
 use super::placement::Level;
 use super::shared::{Seat, Shared};
+use super::stacks::PollId;
 use lookout::guard_after;
 use pace::LookPace;
 
@@ -228,7 +229,8 @@ fn look_at(
         // Also if it ends before anybody takes its seat, it is a hog's: its stack will say so.
         desk.keep(since, blocked);
         let desk = shared.seats[worker].desk();
-        shared.stacks.catch(&shared.desks, desk, blocked);
+        let poll = PollId { desk, since };
+        shared.stacks.catch(&shared.desks, poll, blocked);
     }
     let seat = Start::Seat(Stuck {
         worker,
@@ -285,8 +287,8 @@ fn tend_pool(
         };
         *sampled_at = Sampling { at: now, pause };
         // First, so that the reports find that there will be stacks.
-        for (desk, blocked) in sampled.hogging {
-            shared.stacks.catch(&shared.desks, desk, blocked);
+        for (poll, blocked) in sampled.hogging {
+            shared.stacks.catch(&shared.desks, poll, blocked);
         }
         let hogs = sampled.hogs.into_iter();
         hogs.for_each(|hog| shared.note_hog(hog));

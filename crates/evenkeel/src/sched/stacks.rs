@@ -187,22 +187,21 @@ impl Stacks {
         }
     }
 
-    /// For the monitor: takes the stack of the poll at a desk, which is a hog's, if one is due. Of
-    /// the thread it is known whether it is blocked.
-    pub(crate) fn catch(&self, desks: &Desks, index: usize, blocked: bool) {
-        if !self.on {
+    /// For the monitor: takes the stack of a poll, which is a hog's, if one is due. Of the thread it
+    /// is known whether it is blocked.
+    pub(crate) fn catch(&self, desks: &Desks, poll: PollId, blocked: bool) {
+        let PollId { desk: index, since } = poll;
+        let desk = desks.get(index);
+        if !self.on || since == 0 || desk.tenure().polling_since() != since {
             return;
         }
-        let desk = desks.get(index);
-        let since = desk.tenure().polling_since();
-        let Some(mut state) = self.state.try_lock().filter(|_| since != 0) else {
+        let Some(mut state) = self.state.try_lock() else {
             return;
         };
         let now = self.clock.cycles();
         if state.over.get(index) == Some(&since) || now < state.refused_until {
             return;
         }
-        let poll = PollId { desk: index, since };
         let age = now.saturating_sub(since);
         let known = state.watched.iter().position(|it| it.poll.desk == index);
         let at = match known.filter(|&at| state.watched[at].poll == poll) {

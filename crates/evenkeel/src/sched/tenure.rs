@@ -96,6 +96,9 @@ pub(crate) struct Tenure {
     /// The thread has dealt with the loss of its seat, or began without one. Set by the thread;
     /// cleared when it takes a seat.
     has_told: AtomicBool,
+    /// When the last poll began of which the thread told while it still had its seat; in cycles.
+    /// Stored under the lock.
+    told_early: AtomicU64,
     fences: Fences,
 }
 
@@ -106,6 +109,7 @@ impl Tenure {
             contested: AtomicBool::new(false),
             lost: Mutex::new(false),
             has_told: AtomicBool::new(false),
+            told_early: AtomicU64::new(0),
             fences,
         }
     }
@@ -126,6 +130,24 @@ impl Tenure {
         // Relaxed: as in `begin`.
         self.contested.store(true, Ordering::Relaxed);
         self.tell();
+    }
+
+    /// The thread is about to tell of the poll that began at `since`, which is as good as over.
+    /// Returns false if the poll has cost it the seat: then it tells afterwards. For the thread
+    /// alone.
+    pub(crate) fn tell_early(&self, since: u64) -> bool {
+        let lost = self.lost.lock();
+        if !*lost {
+            // Relaxed, here and below: under the lock, or by this thread.
+            self.told_early.store(since, Ordering::Relaxed);
+        }
+        !*lost
+    }
+
+    /// Whether the thread told early of the poll that began at `since`. For the thread, and for an
+    /// heir with a claim.
+    pub(crate) fn has_told_early(&self, since: u64) -> bool {
+        self.told_early.load(Ordering::Relaxed) == since
     }
 
     /// The thread has told of the poll that cost it its seat, which it does after that poll's end.

@@ -2,6 +2,8 @@
 
 #[cfg(any(feature = "hog-stacks", test))]
 mod bare;
+#[cfg(all(feature = "hog-stacks", target_os = "linux"))]
+mod objects;
 
 use std::collections::HashMap;
 
@@ -14,6 +16,8 @@ use super::dump::DumpFrame;
 pub(super) struct Symbols {
     /// One address belongs to several functions if they were inlined; the innermost comes first.
     known: HashMap<usize, Arc<[DumpFrame]>>,
+    #[cfg(all(feature = "hog-stacks", target_os = "linux"))]
+    objects: objects::Objects,
 }
 
 /// How many addresses are remembered at most. Most stacks of a program share a few hundred.
@@ -48,6 +52,10 @@ const POLL_IN: &str = "evenkeel::sched::task::cell::";
 impl Symbols {
     /// From the function that cloned the waker, if one did, to the task's own.
     pub(super) fn frames(&mut self, stack: &[usize]) -> Vec<DumpFrame> {
+        #[cfg(all(feature = "hog-stacks", target_os = "linux"))]
+        if self.objects.refresh() {
+            self.known.clear();
+        }
         let frames = stack.iter().flat_map(|&address| self.at(address).to_vec());
         let mut frames: Vec<DumpFrame> = frames.collect();
         let is_clone = |frame: &DumpFrame| frame.function.contains(CLONE);
@@ -68,16 +76,41 @@ impl Symbols {
         if self.known.len() >= KNOWN_MAX {
             self.known.clear();
         }
-        let known = self.known.entry(address);
-        Arc::clone(known.or_insert_with(|| resolve(address).into()))
+        if let Some(known) = self.known.get(&address) {
+            return Arc::clone(known);
+        }
+        let frames: Arc<[DumpFrame]> = self.resolve(address).into();
+        self.known.insert(address, Arc::clone(&frames));
+        frames
+    }
+
+    #[cfg(all(feature = "hog-stacks", target_os = "linux"))]
+    fn resolve(&mut self, address: usize) -> Vec<DumpFrame> {
+        if !crate::sys::stack::SUPPORTED {
+            return frames_of(address, found_by_backtrace(address));
+        }
+        let found = self.objects.find(address as u64);
+        frames_of(address, found)
+    }
+
+    #[cfg(all(feature = "hog-stacks", not(target_os = "linux")))]
+    fn resolve(&mut self, address: usize) -> Vec<DumpFrame> {
+        frames_of(address, found_by_backtrace(address))
+    }
+
+    #[cfg(not(feature = "hog-stacks"))]
+    fn resolve(&mut self, _address: usize) -> Vec<DumpFrame> {
+        Vec::new()
     }
 }
 
+/// By the crate `backtrace`, where the loaded objects cannot be listed. It keeps its tables for
+/// good, and all threads share a lock.
 #[cfg(feature = "hog-stacks")]
-fn resolve(address: usize) -> Vec<DumpFrame> {
+fn found_by_backtrace(address: usize) -> Vec<(String, Option<super::site::Site>)> {
     use super::site::Site;
 
-    let mut found: Vec<(String, Option<Site>)> = Vec::new();
+    let mut found = Vec::new();
     backtrace::resolve(std::ptr::without_provenance_mut(address), |symbol| {
         // Without the hash.
         let name = symbol.name().map(|name| format!("{name:#}"));
@@ -88,6 +121,14 @@ fn resolve(address: usize) -> Vec<DumpFrame> {
         });
         found.push((name.unwrap_or_else(|| format!("{address:#x}")), site));
     });
+    found
+}
+
+#[cfg(feature = "hog-stacks")]
+fn frames_of(
+    address: usize,
+    mut found: Vec<(String, Option<super::site::Site>)>,
+) -> Vec<DumpFrame> {
     if found.is_empty() {
         found.push((format!("{address:#x}"), None));
     }
@@ -96,11 +137,6 @@ fn resolve(address: usize) -> Vec<DumpFrame> {
         frame(name, site.clone(), caller)
     });
     frames.collect()
-}
-
-#[cfg(not(feature = "hog-stacks"))]
-fn resolve(_address: usize) -> Vec<DumpFrame> {
-    Vec::new()
 }
 
 #[cfg(any(feature = "hog-stacks", test))]

@@ -48,6 +48,23 @@ pub(crate) struct Module {
     pub(crate) index_at: Range<u64>,
 }
 
+/// The program or a library, as it is loaded: where its code is.
+#[derive(Clone, Debug)]
+pub(crate) struct LoadedObject {
+    /// The path of its file; empty for the program itself.
+    pub(crate) name: String,
+    /// Where its address 0 is.
+    pub(crate) base: u64,
+    /// What is loaded of it.
+    pub(crate) parts: Vec<Range<u64>>,
+}
+
+impl LoadedObject {
+    pub(crate) fn has(&self, address: u64) -> bool {
+        self.parts.iter().any(|part| part.contains(&address))
+    }
+}
+
 /// Something that can be over before a signal arrives.
 pub(crate) trait Ends: Send + Sync {
     /// A number that changes when it is over. The thread that is asked stores it, and no other.
@@ -89,4 +106,4 @@ use none as imp;
 
 pub(crate) use imp::{Asked, SUPPORTED, ask, read_blocked};
 #[cfg(feature = "hog-stacks")]
-pub(crate) use imp::{changes, copy_memory, modules};
+pub(crate) use imp::{changes, copy_memory, modules, objects};

@@ -44,7 +44,7 @@ fn caught_poll(stacks: &Stacks, desks: &Desks, clock: Clock, task: &Header) -> u
     desks.get(0).begin_poll(task, since);
     let began = clock.instant();
     let caught = loop {
-        stacks.catch(desks, 0, false);
+        stacks.catch(desks, PollId { desk: 0, since }, false);
         while stacks.collect(desks) {}
         if let Some(event) = stacks.next(false) {
             break event;
@@ -152,12 +152,13 @@ fn a_poll_that_is_skipped_again_and_again_counts_once() {
     let (task, _join) = new_task(async {}, Never, attributes());
     desk.sit();
     for polls in 1..=2 {
-        desk.begin_poll(task.header(), clock.cycles());
+        let since = clock.cycles();
+        desk.begin_poll(task.header(), since);
         for _ in 0..5 {
             let mut state = stacks.state.lock();
             (state.allowed, state.reckoned_at) = (0.0, clock.cycles());
             drop(state);
-            stacks.catch(&desks, 0, false);
+            stacks.catch(&desks, PollId { desk: 0, since }, false);
             // A catch may come so late that a stack is allowed again.
             if stacks.counts().taken > 0 {
                 return;

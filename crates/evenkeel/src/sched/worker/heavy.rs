@@ -1,5 +1,6 @@
 //! How a thread loses its seat and another takes it over, and what a thread does in the heavy pool.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use crate::class::Class;
@@ -66,14 +67,16 @@ impl Worker {
                 } else {
                     Doing::Computes
                 };
+                // If the thread has told of its poll already, that is noted, too.
+                let told = behind.tenure().has_told_early(stuck.since);
                 let poll = Running {
                     before: length,
-                    noted: length >= worker.shared.live.hog() && !given_up,
+                    noted: told || length >= worker.shared.live.hog() && !given_up,
                     given_up,
                     fresh: !relapses,
                     ..Running::new(kind, stuck.since, Duration::ZERO, doing)
                 };
-                worker.adopt(left, poll, length);
+                worker.adopt(left, poll, length, told);
                 worker.charge_class(kind.class, length);
             }
             // A poll under way is charged to a class, so this does not happen.
@@ -88,7 +91,7 @@ impl Worker {
 
     /// Puts the stuck thread into the pool. A poll on guard may still return in time, and be no hog
     /// after all. A blocked poll gets no lower priority, as it uses no processor.
-    fn adopt(&self, desk: usize, poll: Running, length: u64) {
+    fn adopt(&self, desk: usize, poll: Running, length: u64, told: bool) {
         let shared = &self.shared;
         let (heavy_pool, ledger, desks) = (&shared.heavy_pool, &shared.ledger, &shared.desks);
         let since = shared.desks.get(desk).tenure().polling_since();
@@ -101,7 +104,9 @@ impl Worker {
             if !hog.blocked {
                 heavy_pool.prioritise(ledger, desks, desk, hog.kind.class);
             }
-            shared.note_hog(hog);
+            if !told {
+                shared.note_hog(hog);
+            }
         }
         if hog.blocked && !given_up {
             let within = self.shared.live.hog().saturating_mul(WITHIN);
@@ -160,7 +165,7 @@ impl Worker {
     #[cold]
     pub(super) fn note_kept(&self, task: &Header, began: u64, blocked: bool) -> bool {
         let length = self.clock().cycles().saturating_sub(began);
-        if length < self.shared.live.hog() {
+        if length < self.shared.live.hog() || !self.desk.tenure().tell_early(began) {
             return false;
         }
         let hog = Hog::of(task, self.poll_id(began), length, blocked);
@@ -215,6 +220,7 @@ impl Worker {
         let poll = shared.heavy_pool.end(&shared.ledger, self.desk_index, cpu);
         if let Some(poll) = poll
             && shared.heavy_pool.is_hog(&poll, cpu)
+            && !self.desk.tenure().has_told_early(began)
         {
             let hog = poll.hog(self.poll_id(began), length, false);
             shared.end_hog(hog, poll.noted);
@@ -302,9 +308,10 @@ impl Worker {
         task.header().since.put(began);
         self.desk.begin_poll(task.header(), began);
         self.begin_task(task.header(), kind.class, began);
+        let was_hog = Cell::new(false);
         let ran = task.run(
             |task| {
-                self.judge(task.header(), before, began, false);
+                was_hog.set(self.judge(task.header(), before, began, false));
                 self.slice.note_cuts(task.header());
                 self.running.keep_class(task.header(), &shared.registry);
                 let kept = shared.registry.insert(task, self.index);
@@ -314,23 +321,30 @@ impl Worker {
                 kept
             },
             |header| {
-                self.judge(header, before, began, true);
+                was_hog.set(self.judge(header, before, began, true));
                 shared.registry.remove(header);
             },
         );
         self.end_task();
+        let poll = shared.heavy_pool.end(ledger, desk, thread::usage().cpu);
+        // The monitor may have noted it since it was judged to be none.
+        if let Some(poll) = poll.filter(|poll| poll.noted && !was_hog.get()) {
+            let length = self.clock().cycles().saturating_sub(began);
+            shared.end_hog(poll.hog(self.poll_id(began), length, false), true);
+        }
         let _ = self.desk.tenure().end_poll();
-        shared.heavy_pool.end(ledger, desk, thread::usage().cpu);
         if let Ran::Again(task) = ran {
             self.queue_again(task);
         }
     }
 
     /// Learns from a poll in the pool. For the task's runner, before others may run the task.
-    fn judge(&self, task: &Header, before: Usage, began: u64, complete: bool) {
+    /// Returns whether it was a hog's.
+    fn judge(&self, task: &Header, before: Usage, began: u64, complete: bool) -> bool {
         let length = self.clock().cycles().saturating_sub(began);
         let noted = self.shared.heavy_pool.is_noted(self.desk_index);
-        match self.was_long(before, length, noted) {
+        let was_long = self.was_long(before, length, noted);
+        match was_long {
             Some(blocked) => {
                 let noted = self.shared.heavy_pool.note(self.desk_index);
                 let hog = Hog::of(task, self.poll_id(began), length, blocked);
@@ -345,6 +359,7 @@ impl Worker {
                 }
             }
         }
+        was_long.is_some()
     }
 
     /// Whether a poll was a hog's, and if so, whether it was blocked and did not compute. Time in

@@ -10,7 +10,7 @@ mod soak;
 
 pub(crate) use blocked::read_blocked;
 pub(crate) use copy::copy_memory;
-pub(crate) use modules::{changes, modules};
+pub(crate) use modules::{changes, modules, objects};
 pub(crate) use signal::{Asked, ask};
 
 pub(crate) const SUPPORTED: bool = true;

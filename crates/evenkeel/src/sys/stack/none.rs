@@ -6,7 +6,7 @@ use std::io;
 use crate::sync::Arc;
 use crate::sys::thread::ThreadId;
 
-use super::{Ends, Module, Stack};
+use super::{Ends, LoadedObject, Module, Stack};
 
 pub(crate) const SUPPORTED: bool = false;
 
@@ -38,6 +38,10 @@ pub(crate) fn copy_memory(_: u64, _: &mut [u8]) -> usize {
 }
 
 pub(crate) fn modules() -> Vec<Module> {
+    Vec::new()
+}
+
+pub(crate) fn objects() -> Vec<LoadedObject> {
     Vec::new()
 }
 

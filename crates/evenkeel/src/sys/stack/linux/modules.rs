@@ -4,7 +4,7 @@
 use std::ffi::CStr;
 use std::ops::Range;
 
-use super::super::Module;
+use super::super::{LoadedObject, Module};
 use super::copy::copy_memory;
 
 /// How a header says where the table is that it belongs to: four bytes, relative to themselves.
@@ -19,6 +19,14 @@ pub(crate) fn modules() -> Vec<Module> {
     // and that nothing else uses meanwhile.
     unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut modules).cast()) };
     modules
+}
+
+/// All that are loaded now, without their tables.
+pub(crate) fn objects() -> Vec<LoadedObject> {
+    let mut objects = Vec::new();
+    // SAFETY: as above.
+    unsafe { libc::dl_iterate_phdr(Some(note_object), (&raw mut objects).cast()) };
+    objects
 }
 
 /// How often libraries have been loaded and unloaded: [`modules`] may differ if it does.
@@ -47,28 +55,62 @@ unsafe extern "C" fn note(
 ) -> libc::c_int {
     // SAFETY: the loader passes a live structure, and the pointer that `modules` gave it.
     let (info, modules) = unsafe { (&*info, &mut *modules.cast::<Vec<Module>>()) };
-    let headers = match info.dlpi_phdr.is_null() {
-        true => &[],
-        // SAFETY: the structure names so many headers.
-        false => unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) },
-    };
-    let name = if info.dlpi_name.is_null() {
-        String::new()
-    } else {
-        // SAFETY: the loader's names end with a zero, and live during the call.
-        unsafe { CStr::from_ptr(info.dlpi_name) }
-            .to_string_lossy()
-            .into_owned()
-    };
+    // SAFETY: as above.
+    let (name, headers) = unsafe { (name_of(info), headers_of(info)) };
     modules.extend(read(name, info.dlpi_addr, headers));
     0
 }
 
+unsafe extern "C" fn note_object(
+    info: *mut libc::dl_phdr_info,
+    _: libc::size_t,
+    objects: *mut libc::c_void,
+) -> libc::c_int {
+    // SAFETY: the loader passes a live structure, and the pointer that `objects` gave it.
+    let (info, objects) = unsafe { (&*info, &mut *objects.cast::<Vec<LoadedObject>>()) };
+    // SAFETY: as above.
+    let (name, headers) = unsafe { (name_of(info), headers_of(info)) };
+    let loaded = headers
+        .iter()
+        .filter(|header| header.p_type == libc::PT_LOAD);
+    objects.push(LoadedObject {
+        name,
+        base: info.dlpi_addr,
+        parts: loaded.map(|header| range(info.dlpi_addr, header)).collect(),
+    });
+    0
+}
+
+/// # Safety
+///
+/// The loader has passed this structure to the callback under way.
+unsafe fn headers_of(info: &libc::dl_phdr_info) -> &[libc::Elf64_Phdr] {
+    match info.dlpi_phdr.is_null() {
+        true => &[],
+        // SAFETY: the structure names so many headers.
+        false => unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) },
+    }
+}
+
+/// # Safety
+///
+/// As above.
+unsafe fn name_of(info: &libc::dl_phdr_info) -> String {
+    if info.dlpi_name.is_null() {
+        return String::new();
+    }
+    // SAFETY: the loader's names end with a zero, and live during the call.
+    let name = unsafe { CStr::from_ptr(info.dlpi_name) };
+    name.to_string_lossy().into_owned()
+}
+
+fn range(base: u64, header: &libc::Elf64_Phdr) -> Range<u64> {
+    let start = base.wrapping_add(header.p_vaddr);
+    start..start.saturating_add(header.p_memsz)
+}
+
 fn read(name: String, base: u64, headers: &[libc::Elf64_Phdr]) -> Option<Module> {
-    let range = |header: &libc::Elf64_Phdr| {
-        let start = base.wrapping_add(header.p_vaddr);
-        start..start.saturating_add(header.p_memsz)
-    };
+    let range = |header| range(base, header);
     let of_type = |wanted| headers.iter().filter(move |header| header.p_type == wanted);
     let loaded = || of_type(libc::PT_LOAD).map(range);
     let memory = loaded().map(|part| part.start).min()?..loaded().map(|part| part.end).max()?;

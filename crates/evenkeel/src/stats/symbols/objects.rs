@@ -1,0 +1,180 @@
+//! Symbols of the program and of the libraries that it has loaded, read from their files.
+//!
+//! Each reader has tables of its own and shares no lock with others. The thread that makes names of
+//! hogs has the lowest priority, and a dump of tasks must not wait for it. The tables of a file take
+//! tens of megabytes, a part of them pages of the file, and are free when the reader is dropped.
+
+use std::path::{Path, PathBuf};
+
+use addr2line::Loader;
+
+use crate::stats::site::Site;
+use crate::sys::stack::{self, LoadedObject};
+
+/// The program's file, also if another one has taken its place.
+const PROGRAM: &str = "/proc/self/exe";
+/// Where distributions keep what debuggers need of their programs, by the build's identity.
+const DEBUG_FILES: &str = "/usr/lib/debug/.build-id";
+/// The files of so many objects are kept open; programs have most of their code in one.
+const OPEN_MAX: usize = 8;
+
+/// What is known of the loaded objects.
+#[derive(Default)]
+pub(super) struct Objects {
+    /// How often libraries had been loaded and unloaded when `loaded` was read.
+    changes: Option<u64>,
+    loaded: Vec<LoadedObject>,
+    /// By base address, the one that was used last at the end. `None` if a file cannot be read.
+    open: Vec<(u64, Option<Loader>)>,
+}
+
+/// A function, and the place in it.
+pub(super) type Found = (String, Option<Site>);
+
+impl Objects {
+    /// Looks whether libraries have come or gone. Returns whether all addresses that were found
+    /// before may mean something else now.
+    pub(super) fn refresh(&mut self) -> bool {
+        let changes = stack::changes();
+        if self.changes == Some(changes) {
+            return false;
+        }
+        let is_first = self.changes.replace(changes).is_none();
+        self.loaded = stack::objects();
+        let program = self.loaded.iter().find(|it| it.name.is_empty());
+        let program = program.map(|it| it.base);
+        // Another file may have taken a library's place, also under the same name.
+        self.open.retain(|(base, _)| Some(*base) == program);
+        !is_first
+    }
+
+    /// The functions that an address of code belongs to: several if they were inlined, the
+    /// innermost first; none if nothing is known.
+    pub(super) fn find(&mut self, address: u64) -> Vec<Found> {
+        let Some(object) = self.loaded.iter().find(|it| it.has(address)) else {
+            return Vec::new();
+        };
+        let (base, place) = (object.base, address.wrapping_sub(object.base));
+        let at = match self.open.iter().position(|(of, _)| *of == base) {
+            Some(at) => at,
+            None => {
+                if self.open.len() >= OPEN_MAX {
+                    self.open.remove(0);
+                }
+                self.open.push((base, open(object)));
+                self.open.len() - 1
+            }
+        };
+        self.open[at..].rotate_left(1);
+        let loader = self.open.last().and_then(|(_, loader)| loader.as_ref());
+        loader.map_or_else(Vec::new, |loader| find(loader, place))
+    }
+}
+
+impl std::fmt::Debug for Objects {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Objects")
+            .field("loaded", &self.loaded.len())
+            .finish_non_exhaustive()
+    }
+}
+
+fn find(loader: &Loader, place: u64) -> Vec<Found> {
+    let mut found = Vec::new();
+    let symbol = || loader.find_symbol(place).map(plain);
+    if let Ok(mut frames) = loader.find_frames(place) {
+        while let Ok(Some(frame)) = frames.next() {
+            let name = frame.function.as_ref().and_then(|it| it.raw_name().ok());
+            let name = name.map(|name| plain(&name)).or_else(symbol);
+            let site = frame.location.and_then(|it| {
+                Some(Site {
+                    file: it.file?.to_owned().into(),
+                    line: it.line.unwrap_or(0),
+                    column: it.column.unwrap_or(0),
+                })
+            });
+            if let Some(name) = name {
+                found.push((name, site));
+            }
+        }
+    }
+    if found.is_empty() {
+        found.extend(symbol().map(|name| (name, None)));
+    }
+    found
+}
+
+/// As its author wrote it, without the hash.
+fn plain(symbol: &str) -> String {
+    format!("{:#}", rustc_demangle::demangle(symbol))
+}
+
+fn open(object: &LoadedObject) -> Option<Loader> {
+    let path = match object.name.as_str() {
+        "" => Path::new(PROGRAM),
+        name => Path::new(name),
+    };
+    let own = Loader::new(path).ok()?;
+    // Without debug information of its own, as distributions deliver programs.
+    if own.get_section_range(b".debug_info").is_some() {
+        return Some(own);
+    }
+    let elsewhere = debug_file(object, &own).and_then(|path| Loader::new(path).ok());
+    elsewhere.or(Some(own))
+}
+
+/// The file beside the distribution's program, by the build's identity, which is in memory.
+fn debug_file(object: &LoadedObject, own: &Loader) -> Option<PathBuf> {
+    let note = own.get_section_range(b".note.gnu.build-id")?;
+    let mut bytes = [0; 36];
+    let at = object.base.wrapping_add(note.begin);
+    if stack::copy_memory(at, &mut bytes) != bytes.len() {
+        return None;
+    }
+    let id = build_id(&bytes)?;
+    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let (folder, name) = hex.split_at_checked(2)?;
+    let path = Path::new(DEBUG_FILES).join(folder);
+    let path = path.join(format!("{name}.debug"));
+    path.exists().then_some(path)
+}
+
+/// A note: the lengths of its name and of what it says, its type, the name `GNU` and a zero, and
+/// what it says.
+fn build_id(note: &[u8; 36]) -> Option<&[u8]> {
+    let length = u32::from_ne_bytes(note[4..8].try_into().ok()?);
+    let id = note.get(16..16_usize.checked_add(length as usize)?)?;
+    (&note[12..16] == b"GNU\0" && id.len() >= 2).then_some(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_of_the_program_and_of_libraries_are_found() {
+        let mut objects = Objects::default();
+        assert!(!objects.refresh(), "nothing was known before");
+        let own = build_id as *const () as u64;
+        let names: Vec<_> = objects.find(own + 1).into_iter().map(|it| it.0).collect();
+        assert!(
+            names.iter().any(|name| name.ends_with("objects::build_id")),
+            "{names:?}"
+        );
+        let of_libc = libc::getpid as *const () as u64;
+        let found = objects.find(of_libc + 1);
+        assert!(found.iter().any(|it| it.0.contains("getpid")), "{found:?}");
+        assert!(objects.find(1).is_empty());
+        assert!(objects.open.len() >= 2);
+    }
+
+    #[test]
+    fn an_identity_is_read_from_its_note() {
+        let mut note = [7; 36];
+        note[4..8].copy_from_slice(&20_u32.to_ne_bytes());
+        note[12..16].copy_from_slice(b"GNU\0");
+        assert_eq!(build_id(&note).map(<[u8]>::len), Some(20));
+        note[4..8].copy_from_slice(&u32::MAX.to_ne_bytes());
+        assert_eq!(build_id(&note), None);
+    }
+}
