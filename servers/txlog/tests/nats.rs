@@ -10,10 +10,10 @@ use evenkeel::task::JoinSet;
 use support::nats::{Nats, free_port, run};
 use support::program::{Server, run_command};
 use support::{LIMIT, all_of};
-use txlog::log::{ReadLimits, Retention};
+use txlog::log::{Batch, ReadLimits, Retention};
 use txlog::nats::{NatsConfig, NatsStore};
 use txlog::store::{Found, Store};
-use txlog_client::frame::Code;
+use txlog_client::frame::{Code, Produced};
 use txlog_client::{Client, ReadFrom};
 
 #[test]
@@ -309,4 +309,52 @@ fn a_server_with_a_directory_starts_no_tokio() {
         threads.iter().any(|name| name.contains("tokio")),
         "{threads:?}"
     );
+}
+
+/// NATS knows a producer's record by its message id, also when another store sends it again.
+#[test]
+fn a_record_that_a_producer_repeats_is_stored_once_and_batches_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(nats) = Nats::start(directory.path()) else {
+        return;
+    };
+    run(async {
+        let batch = |records: &[&str], produced: Option<(u128, u64)>| {
+            let produced = produced.map(|(producer, number)| Produced { producer, number });
+            Batch::new(records.iter().collect()).of(produced)
+        };
+        let mut firsts = Vec::new();
+        for _ in 0..2 {
+            let store = NatsStore::connect(nats.config()).await.unwrap();
+            for (record, produced) in [
+                ("a", Some((7, 0))),
+                ("b", Some((7, 1))),
+                ("c", Some((8, 0))),
+                ("d", None),
+            ] {
+                let pending = store
+                    .submit_batch(batch(&[record], produced))
+                    .await
+                    .unwrap();
+                let stored = pending.await.unwrap();
+                firsts.push((stored.first, stored.repeated));
+            }
+        }
+        let again = [(1, true), (2, true), (3, true), (5, false)];
+        assert_eq!(
+            firsts[..4],
+            [(1, false), (2, false), (3, false), (4, false)]
+        );
+        assert_eq!(firsts[4..], again);
+        let store = NatsStore::connect(nats.config()).await.unwrap();
+        for refused in [
+            batch(&["e", "f"], None),
+            batch(&[], None),
+            batch(&["e"], None).expecting(Some(6)),
+        ] {
+            let error = store.submit_batch(refused).await.unwrap_err();
+            assert_eq!(error.code, Code::Unsupported);
+        }
+        assert_eq!(all_of(&store).await.len(), 5);
+    });
 }

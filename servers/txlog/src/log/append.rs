@@ -15,9 +15,9 @@ use super::record::APPEND_RECORDS_MAX;
 /// [`Log::submit_batch`](super::Log::submit_batch).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
-    pub(super) records: Batched,
-    pub(super) expected: Option<u64>,
-    pub(super) producer: Option<Produced>,
+    pub(crate) records: Batched,
+    pub(crate) expected: Option<u64>,
+    pub(crate) producer: Option<Produced>,
 }
 
 impl Batch {

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use evenkeel::time::Instant;
 use serde_json::Value;
 use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
-use txlog_client::frame::Code;
+use txlog_client::frame::{Code, Produced};
 
 use super::connection::json_of;
 use super::error::NatsError;
@@ -24,8 +24,17 @@ use super::history::{History, Known};
 use super::stream::of_jetstream;
 use crate::store::StoreError;
 
-/// What became of a record: its number, or why it has none.
-pub(super) type Outcome = Result<u64, StoreError>;
+/// What became of a record: its number and whether NATS had it already, or why it has none.
+pub(super) type Outcome = Result<(u64, bool), StoreError>;
+
+/// A record that is to be sent.
+#[derive(Clone, Debug)]
+pub(super) struct Sendable {
+    pub(super) id: u64,
+    pub(super) payload: Bytes,
+    /// By which NATS knows it, also from another store.
+    pub(super) produced: Option<Produced>,
+}
 
 /// How long records are kept here.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +73,7 @@ struct State {
 #[derive(Debug)]
 struct Entry {
     payload: Bytes,
+    produced: Option<Produced>,
     began: Instant,
     sent: Option<Sent>,
     done: oneshot::Sender<Outcome>,
@@ -89,13 +99,19 @@ impl Appends {
     }
 
     /// Adds a record behind all others.
-    pub(super) fn add(&self, payload: Bytes, room: Room) -> oneshot::Receiver<Outcome> {
+    pub(super) fn add(
+        &self,
+        payload: Bytes,
+        produced: Option<Produced>,
+        room: Room,
+    ) -> oneshot::Receiver<Outcome> {
         let (done, receiver) = oneshot::channel();
         let mut state = self.lock();
         state.id_last += 1;
         let id = state.id_last;
         let entry = Entry {
             payload,
+            produced,
             began: Instant::now(),
             sent: None,
             done,
@@ -109,7 +125,7 @@ impl Appends {
 
     /// The first record behind `id` that is to be sent over this connection, which is noted. Those
     /// that may no longer be sent again end.
-    pub(super) fn next_after(&self, id: u64, generation: u64) -> Option<(u64, Bytes)> {
+    pub(super) fn next_after(&self, id: u64, generation: u64) -> Option<Sendable> {
         // Before the lock, as it has its own.
         let known = self.history.known();
         let mut given_up = Vec::new();
@@ -122,7 +138,11 @@ impl Appends {
                 continue;
             }
             entry.sent = Some(Sent { generation, known });
-            found = Some((id, entry.payload.clone()));
+            found = Some(Sendable {
+                id,
+                payload: entry.payload.clone(),
+                produced: entry.produced,
+            });
             break;
         }
         let given_up: Vec<Entry> = given_up
@@ -154,7 +174,7 @@ impl Appends {
         let outcome = outcome.map(|(sequence, is_duplicate)| {
             // Numbered before others read on, who are woken by this.
             self.history.stored(sent.known, sequence, is_duplicate);
-            sequence
+            (sequence, is_duplicate)
         });
         if let Some(entry) = entry {
             entry.end(outcome);

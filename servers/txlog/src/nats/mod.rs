@@ -24,5 +24,5 @@ mod stream;
 mod streams;
 
 pub use config::{NatsConfig, NatsLogin};
-pub use store::{NatsPending, NatsStore};
+pub use store::{NatsPending, NatsPendingBatch, NatsStore};
 pub use streams::NatsStreams;

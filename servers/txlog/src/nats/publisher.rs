@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use async_nats::HeaderMap;
 use evenkeel::time::{sleep, sleep_until, timeout_at};
-use txlog_client::frame::Code;
+use txlog_client::frame::{Code, Produced};
 
-use super::appends::Appends;
+use super::appends::{Appends, Sendable};
 use super::connection::Connection;
 use super::error::NatsError;
 use super::inner::Inner;
@@ -43,9 +43,11 @@ impl Marks {
 
     /// The headers of a record: by which NATS knows it when it comes again, and one which reveals
     /// that another stream has taken over the subject.
-    fn headers(&self, id: u64) -> HeaderMap {
+    ///
+    /// A record of a producer has that one's name and number, so that it is known from any store.
+    fn headers(&self, id: u64, produced: Option<Produced>) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        for (name, value) in self.all(id) {
+        for (name, value) in self.all(id, produced) {
             headers.insert(name, value);
         }
         headers
@@ -54,14 +56,25 @@ impl Marks {
     /// The most bytes that the headers take in a message. They count as the payload does.
     pub(super) fn bytes_max(&self) -> usize {
         let line = |(name, value): (&str, String)| name.len() + ": \r\n".len() + value.len();
-        let lines = self.all(u64::MAX).into_iter().map(line);
-        "NATS/1.0\r\n\r\n".len() + lines.sum::<usize>()
+        let bytes = |produced| {
+            self.all(u64::MAX, produced)
+                .into_iter()
+                .map(line)
+                .sum::<usize>()
+        };
+        let (producer, number) = (u128::MAX, u64::MAX);
+        let of_producer = bytes(Some(Produced { producer, number }));
+        "NATS/1.0\r\n\r\n".len() + bytes(None).max(of_producer)
     }
 
-    fn all(&self, id: u64) -> [(&'static str, String); 2] {
+    fn all(&self, id: u64, produced: Option<Produced>) -> [(&'static str, String); 2] {
+        let message = match produced {
+            None => format!("{}-{id}", self.begin),
+            Some(Produced { producer, number }) => format!("txlog-{producer:032x}-{number}"),
+        };
         [
             ("Nats-Expected-Stream", self.stream.clone()),
-            ("Nats-Msg-Id", format!("{}-{id}", self.begin)),
+            ("Nats-Msg-Id", message),
         ]
     }
 }
@@ -99,8 +112,13 @@ impl Publisher {
     /// Sends records over a connection until it ends, or none are left.
     async fn send(&self, connection: &Connection, sent: &mut u64) {
         while connection.is_open() {
-            while let Some((id, payload)) = self.appends.next_after(*sent, connection.generation) {
-                let headers = self.marks.headers(id);
+            while let Some(next) = self.appends.next_after(*sent, connection.generation) {
+                let Sendable {
+                    id,
+                    payload,
+                    produced,
+                } = next;
+                let headers = self.marks.headers(id, produced);
                 let done = tokio::select! {
                     done = connection.append(id, &self.subject, headers, payload) => done,
                     () = connection.ended() => return,

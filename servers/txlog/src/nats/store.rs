@@ -1,14 +1,14 @@
 //! The store: a stream, its records by their sequence numbers.
 
 use std::fmt;
-use std::future::{Future, Ready};
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use tokio::sync::{Semaphore, oneshot};
-use txlog_client::frame::Code;
+use txlog_client::frame::{Code, Produced};
 
 use super::appends::{Outcome, Room};
 use super::config::NatsConfig;
@@ -75,27 +75,13 @@ impl NatsStore {
         }
         Ok(config)
     }
-}
 
-/// Whether a stream may have this name here.
-pub(super) fn is_stream_name(name: &str) -> bool {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    !name.is_empty() && name.chars().all(allowed)
-}
-
-impl fmt::Debug for NatsStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NatsStore")
-            .field("config", &self.inner.config)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Store for NatsStore {
-    type Pending = NatsPending;
-    type PendingBatch = Ready<Result<Stored, StoreError>>;
-
-    async fn submit(&self, payload: Bytes) -> Result<NatsPending, StoreError> {
+    /// Submits a record, which has a producer or not.
+    async fn add(
+        &self,
+        payload: Bytes,
+        produced: Option<Produced>,
+    ) -> Result<NatsPending, StoreError> {
         let inner = &self.inner;
         let bytes_max = inner.record_bytes_max;
         if payload.len() > bytes_max {
@@ -120,16 +106,60 @@ impl Store for NatsStore {
             _bytes: bytes,
         };
         Ok(NatsPending {
-            outcome: inner.appends.add(payload, room),
+            outcome: inner.appends.add(payload, produced, room),
             _inner: Arc::clone(inner),
         })
     }
+}
 
-    /// NATS cannot store several records all or none.
-    async fn submit_batch(&self, _: Batch) -> Result<Self::PendingBatch, StoreError> {
-        let text = "the server keeps its records in a JetStream, which takes no batches: append \
-                    the records one by one, or use a server with a directory";
-        Err(StoreError::new(Code::Unsupported, text))
+/// Whether a stream may have this name here.
+pub(super) fn is_stream_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    !name.is_empty() && name.chars().all(allowed)
+}
+
+impl fmt::Debug for NatsStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NatsStore")
+            .field("config", &self.inner.config)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Store for NatsStore {
+    type Pending = NatsPending;
+    type PendingBatch = NatsPendingBatch;
+
+    async fn submit(&self, payload: Bytes) -> Result<NatsPending, StoreError> {
+        self.add(payload, None).await
+    }
+
+    /// NATS cannot store several records all or none, so a batch has one. Its producer's name and
+    /// number are its message id: NATS does not store it again within the stream's
+    /// `duplicate_window`. That is weaker than what a log in a directory promises: later it is stored
+    /// again, and a gap in the numbers is not noticed.
+    async fn submit_batch(&self, batch: Batch) -> Result<NatsPendingBatch, StoreError> {
+        let unsupported = |what| {
+            let text = format!(
+                "the server keeps its records in a JetStream, which {what}: use a server with a \
+                 directory"
+            );
+            StoreError::new(Code::Unsupported, text)
+        };
+        let mut records = batch.records.iter();
+        let (Some(record), None) = (records.next(), records.next()) else {
+            return Err(unsupported("takes batches of one record only"));
+        };
+        if batch.expected.is_some() {
+            return Err(unsupported("takes no batches that expect a number"));
+        }
+        let payload = Bytes::copy_from_slice(record);
+        let record = self.add(payload, batch.producer).await?;
+        let is_produced = batch.producer.is_some();
+        Ok(NatsPendingBatch {
+            record,
+            is_produced,
+        })
     }
 
     fn batch_bytes_max(&self) -> usize {
@@ -212,14 +242,42 @@ pub struct NatsPending {
     _inner: Arc<Inner>,
 }
 
-impl Future for NatsPending {
-    type Output = Outcome;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+impl NatsPending {
+    fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         let outcome = ready!(Pin::new(&mut self.outcome).poll(cx));
         Poll::Ready(outcome.unwrap_or_else(|_| {
             let text = "the task that sends records has ended; the record may be stored or not";
             Err(StoreError::new(Code::LogFailed, text))
+        }))
+    }
+}
+
+impl Future for NatsPending {
+    type Output = Result<u64, StoreError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.poll_outcome(cx).map_ok(|(sequence, _)| sequence)
+    }
+}
+
+/// A pending batch of one record.
+#[derive(Debug)]
+pub struct NatsPendingBatch {
+    record: NatsPending,
+    is_produced: bool,
+}
+
+impl Future for NatsPendingBatch {
+    type Output = Result<Stored, StoreError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let is_produced = self.is_produced;
+        let outcome = ready!(self.record.poll_outcome(cx));
+        Poll::Ready(outcome.map(|(first, is_duplicate)| Stored {
+            first,
+            count: 1,
+            // It may also be a copy that this store has sent, when its connection broke.
+            repeated: is_produced && is_duplicate,
         }))
     }
 }

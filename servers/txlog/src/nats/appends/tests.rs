@@ -31,13 +31,13 @@ fn room() -> Room {
 }
 
 fn add(appends: &Appends, payload: &'static str) -> oneshot::Receiver<Outcome> {
-    appends.add(Bytes::from_static(payload.as_bytes()), room())
+    appends.add(Bytes::from_static(payload.as_bytes()), None, room())
 }
 
 /// Sends all that are to be sent over a connection.
 fn send(appends: &Appends, generation: u64) -> Vec<Bytes> {
     let (mut sent, mut last) = (Vec::new(), 0);
-    while let Some((id, payload)) = appends.next_after(last, generation) {
+    while let Some(Sendable { id, payload, .. }) = appends.next_after(last, generation) {
         sent.push(payload);
         last = id;
     }
@@ -66,14 +66,14 @@ fn records_are_sent_again_in_their_order_and_before_new_ones() {
     appends.answered(2, 1, &answer("{\"stream\":\"a\",\"seq\":2}"));
     all.push(add(&appends, "d"));
     assert_eq!(send(&appends, 2), ["a", "c", "d"]);
-    assert_eq!(all[1].try_recv().unwrap().unwrap(), 2);
+    assert_eq!(all[1].try_recv().unwrap().unwrap().0, 2);
     // It was stored the first time, and only its answer was lost.
     appends.answered(
         1,
         2,
         &answer("{\"stream\":\"a\",\"seq\":1,\"duplicate\":true}"),
     );
-    assert_eq!(all[0].try_recv().unwrap().unwrap(), 1);
+    assert_eq!(all[0].try_recv().unwrap().unwrap().0, 1);
     assert_eq!(appends.history.known().next, 3);
 }
 
@@ -87,7 +87,7 @@ fn a_late_refusal_says_nothing_of_the_copy_that_is_under_way() {
     one.try_recv().unwrap_err();
     // But stored is stored.
     appends.answered(1, 1, &answer("{\"stream\":\"a\",\"seq\":1}"));
-    assert_eq!(one.try_recv().unwrap().unwrap(), 1);
+    assert_eq!(one.try_recv().unwrap().unwrap().0, 1);
     let mut two = add(&appends, "two");
     send(&appends, 2);
     appends.answered(2, 2, &answer(REFUSAL));
