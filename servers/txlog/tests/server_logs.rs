@@ -11,6 +11,7 @@ use support::logs::{Disks, connect, creating, directories, hold, serving_logs};
 use support::memory::Faults;
 use support::served::{Raw, serving};
 use support::{LIMIT, run};
+use txlog::log::{LocalDisk, verify};
 use txlog::server::ServerConfig;
 use txlog_client::frame::{Access, Code, Request, VERSION};
 use txlog_client::{Client, ClientError, Connect};
@@ -55,6 +56,12 @@ fn each_name_is_a_log_of_its_own_which_outlives_the_server() {
                 assert_eq!(payloads(&other).await.first().unwrap(), "1 c");
             });
             ended.await.unwrap();
+            // They were closed: the marks cover their last records as well.
+            for name in ["one", "other"] {
+                let disk = LocalDisk::borrow(directory.path().join(name));
+                let found = verify(&disk, |_, _, _| ()).await.unwrap();
+                assert_eq!(found.durable, found.next, "{name}");
+            }
         });
     }
     assert!(directory.path().join("one/MARK").is_file());
@@ -230,7 +237,7 @@ fn a_log_that_nobody_has_is_closed_and_opened_again() {
                 let closed = async {
                     loop {
                         let path = directory.path().join("idle");
-                        let Ok(held) = txlog::log::LocalDisk::hold_existing(path).await else {
+                        let Ok(held) = LocalDisk::hold_existing(path).await else {
                             continue;
                         };
                         break held;
