@@ -310,9 +310,11 @@ fn a_slot_that_was_read_is_on_the_disk_before_the_other_is_written() {
             let log = open(&disk).await;
             let found = log.cursor("a").await.unwrap();
             assert_eq!(found, at(2), "as the system has it");
-            // Each sync may be the last one before the crash.
+            // Each sync may be the last call before the crash, or each write, of a part.
             disk.set_faults(Faults {
-                syncs: Some((seed % 3, EIO)),
+                short: true,
+                syncs: (seed % 2 == 0).then_some((seed / 2 % 3, EIO)),
+                writes: (seed % 2 == 1).then_some((seed / 2 % 5, EIO)),
                 ..Faults::default()
             });
             let put = log.put_cursor("a", at(3)).await;

@@ -92,6 +92,9 @@ pub struct LogConfig {
     /// The most bytes of records that one sync makes durable; 1 MiB by default, and no less than
     /// the largest record.
     pub batch_bytes: usize,
+    /// The buffer for a batch is kept for the next one if the batch was not larger than this; 2 MiB
+    /// by default.
+    pub buffer_bytes: usize,
     /// How many producers are known; 1 024 by default, 3 KiB each at most. If there are more, those
     /// are forgotten that have not stored anything for the longest time: see [`producers`].
     pub producers_max: usize,
@@ -112,6 +115,7 @@ impl Default for LogConfig {
             segment_bytes: 64 << 20,
             record_bytes_max: 1 << 20,
             batch_bytes: 1 << 20,
+            buffer_bytes: 2 << 20,
             producers_max: 1_024,
             queue_bytes: 8 << 20,
             delay: Duration::ZERO,

@@ -132,7 +132,12 @@ impl<D: Disk> Writer<D> {
             self.receipts.push_back(receipt);
         }
         let next = encoder.next;
-        (self.buffer.split().freeze(), next)
+        let bytes = self.buffer.split().freeze();
+        if bytes.len() > self.shared.config.buffer_bytes {
+            // What is left of it would keep all of it alive.
+            self.buffer = BytesMut::new();
+        }
+        (bytes, next)
     }
 }
 

@@ -12,9 +12,15 @@ use crate::log::{LocalDisk, Log, LogConfig, peek};
 use crate::server::{Boxed, LogSource, Page};
 use crate::store::{Identity, StoreError};
 
-/// How many bytes of records one sync of a log makes durable, and how long its buffer stays: less
-/// than where a server has one log, as there may be many of them.
+/// How many bytes of records one sync of a log makes durable: less than where a server has one log,
+/// as there may be many of them.
 const BATCH_BYTES: usize = 256 * 1024;
+
+/// How much of its buffer a log keeps between batches, so that many idle ones keep little.
+const BUFFER_BYTES: usize = 64 * 1024;
+
+/// How many producers a log knows: 3 KiB each.
+const PRODUCERS_MAX: usize = 128;
 
 /// How many bytes of records a log's queue holds.
 const QUEUE_BYTES: usize = 2 << 20;
@@ -65,6 +71,8 @@ impl Directories {
         Ok(Self {
             config: LogConfig {
                 batch_bytes: config.batch_bytes.min(BATCH_BYTES),
+                buffer_bytes: config.buffer_bytes.min(BUFFER_BYTES),
+                producers_max: config.producers_max.min(PRODUCERS_MAX),
                 queue_bytes: config.queue_bytes.min(QUEUE_BYTES),
                 ..config
             },

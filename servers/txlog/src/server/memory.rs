@@ -39,8 +39,8 @@ pub(super) fn connection_bytes(with_tls: bool) -> usize {
 }
 
 /// How much a log with a name may take besides the records that are pending, which have room of the
-/// appends: its tasks, the index of its files, and a buffer for a batch.
-const LOG_BYTES: usize = 512 * 1024;
+/// appends: its tasks, the index of its files, a buffer for batches, its producers and cursors.
+const LOG_BYTES: usize = 1 << 20;
 
 /// What a pending append takes besides its record.
 const APPEND_BYTES: usize = 512;

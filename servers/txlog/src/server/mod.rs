@@ -86,7 +86,7 @@ pub struct ServerConfig {
     /// Whether the server ends when its log without a name has failed for good; not by default:
     /// then it answers reads.
     pub exit_on_failure: bool,
-    /// How many logs with names are open at a time; 128 by default. 512 KiB of the memory are set
+    /// How many logs with names are open at a time; 128 by default. 1 MiB of the memory is set
     /// aside for each. One that no connection has is closed when another needs its place.
     pub open_logs_max: usize,
     /// How long a log stays open that no connection has; a minute by default. One that has failed
