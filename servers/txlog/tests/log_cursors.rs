@@ -77,9 +77,12 @@ fn a_crash_leaves_the_cursors_as_they_were_or_as_they_were_to_be() {
                     "{found:?} is neither {acknowledged:?} nor {wanted:?}"
                 );
                 (acknowledged, wanted) = (found.clone(), found);
+                // Ended by a sync, or in the middle of a write.
+                let by_sync = random.below(2) == 0;
                 disk.set_faults(Faults {
-                    short: random.below(2) == 0,
-                    syncs: Some((random.below(9), EIO)),
+                    short: !by_sync || random.below(2) == 0,
+                    syncs: by_sync.then(|| (random.below(9), EIO)),
+                    writes: (!by_sync).then(|| (random.below(30), EIO)),
                     ..Faults::default()
                 });
                 for _ in 0..8 {
