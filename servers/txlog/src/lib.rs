@@ -1,6 +1,7 @@
 //! A server for a log of records that are durable before they are acknowledged.
 //!
 //! - [`access`]: who may use a server, and for what.
+//! - [`figures`]: what metrics are made of.
 //! - [`log`]: the log itself, in a directory.
 //! - [`store`]: the interface of the server to a log, so that records may be kept elsewhere.
 //! - `nats`: another store, a NATS JetStream, with the feature of that name.
@@ -12,6 +13,7 @@
 pub mod access;
 pub mod advice;
 pub mod bench;
+pub mod figures;
 pub mod log;
 pub mod named;
 #[cfg(feature = "nats")]

@@ -11,6 +11,7 @@ use txlog_client::frame::{Code, CursorChange};
 use txlog_client::{Cursor, Record};
 
 use crate::advice;
+use crate::figures::StoreFigures;
 use crate::log::cursors::Place;
 use crate::log::{Batch, Disk, Log, LogError, Pending, PendingBatch, ReadLimits, Refusal, Stored};
 
@@ -100,6 +101,11 @@ pub trait Store: Clone + Send + Sync + 'static {
 
     /// The largest record it takes, in bytes.
     fn record_bytes_max(&self) -> usize;
+
+    /// What it knows of itself, for metrics. It is quick.
+    fn figures(&self) -> StoreFigures {
+        StoreFigures::default()
+    }
 
     /// Called from time to time, to remove records that need not be kept.
     fn maintain(&self) -> impl Future<Output = Result<(), StoreError>> + Send;
@@ -316,6 +322,10 @@ impl<D: Disk> Store for Log<D> {
 
     fn record_bytes_max(&self) -> usize {
         Log::record_bytes_max(self)
+    }
+
+    fn figures(&self) -> StoreFigures {
+        Log::figures(self)
     }
 
     async fn maintain(&self) -> Result<(), StoreError> {

@@ -318,3 +318,98 @@ fn with_tls_and_tokens_or_certificates_all_addresses_may_be_listened_on() {
         drop(bind(accepts).await.unwrap());
     });
 }
+
+/// What a client of TLS says first.
+fn client_hello(authority: &Authority) -> Vec<u8> {
+    use tokio_rustls::rustls::ClientConnection;
+    use tokio_rustls::rustls::pki_types::ServerName;
+    let name = ServerName::try_from("127.0.0.1").unwrap();
+    let mut session = ClientConnection::new(authority.config(), name).unwrap();
+    let mut bytes = Vec::new();
+    session.write_tls(&mut bytes).unwrap();
+    bytes
+}
+
+/// The most memory that a process has ever had.
+#[cfg(target_os = "linux")]
+fn peak_bytes(server: &support::program::Server) -> usize {
+    let path = format!("/proc/{}/status", server.id());
+    let status = std::fs::read_to_string(path).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1));
+    kib.unwrap().parse::<usize>().unwrap() * 1_024
+}
+
+/// The server's budget: 198 MiB for 1 056 connections, and the rest to be shared.
+#[cfg(target_os = "linux")]
+const BUDGET: usize = 256 << 20;
+
+/// For the program, its log, and what the runtime loads to name the functions that hogged.
+#[cfg(target_os = "linux")]
+const SLACK: usize = 160 << 20;
+
+#[test]
+#[cfg(target_os = "linux")]
+fn thousands_of_half_handshakes_hold_neither_places_nor_memory() {
+    use support::program::Server as Program;
+    let authority = Authority::new("ours");
+    let issued = authority.issue("server", "127.0.0.1");
+    let directory = tempfile::tempdir().unwrap();
+    let budget = BUDGET.to_string();
+    let options = [
+        "--tls-cert",
+        issued.certificate.to_str().unwrap(),
+        "--tls-key",
+        issued.key.to_str().unwrap(),
+        "--memory-bytes",
+        &budget,
+    ];
+    let server = Program::start(directory.path(), &options);
+    let address = server.address;
+    let hello = client_hello(&authority);
+    run(async {
+        let mut half = Vec::new();
+        for number in 0..2_000 {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            // Some say a hello and no more, others a part of one, or 64 KiB that it never ends in.
+            let sent = match number % 4 {
+                0 => stream.write_all(&hello).await,
+                1 => stream.write_all(&hello[..number % hello.len()]).await,
+                2 => {
+                    // A message of a handshake of 65 535 bytes, in records of 16 000.
+                    let mut bytes = Vec::new();
+                    for part in 0..4 {
+                        bytes.extend([0x16, 3, 1, 0x3e, 0x80]);
+                        let mut body = vec![0; 16_000];
+                        if part == 0 {
+                            body[..4].copy_from_slice(&[1, 0, 0xff, 0xff]);
+                        }
+                        bytes.extend(body);
+                    }
+                    timeout(Duration::from_millis(200), stream.write_all(&bytes))
+                        .await
+                        .unwrap_or(Ok(()))
+                }
+                _ => Ok(()),
+            };
+            // It may be cut off by now.
+            let _ = sent;
+            half.push(stream);
+        }
+        let connect = authority.connect(None);
+        let works = async {
+            loop {
+                if let Ok(client) = connect.connect(address).await
+                    && let Ok(sequence) = client.append("among them").await
+                {
+                    break sequence;
+                }
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        assert_eq!(timeout(LIMIT / 2, works).await.expect("a place"), 1);
+        let peak = peak_bytes(&server);
+        assert!(peak < BUDGET + SLACK, "{} MiB", peak >> 20);
+        drop(half);
+    });
+}

@@ -157,20 +157,25 @@ impl ServerArgument {
     }
 
     async fn token(&self) -> Result<Option<String>, Box<dyn Error + Send + Sync>> {
-        let Some(path) = self.token_file.clone() else {
-            let token = std::env::var_os(TOKEN_VARIABLE).filter(|token| !token.is_empty());
-            let text = token.map(|token| token.into_string()).transpose();
-            return text.map_err(|_| format!("{TOKEN_VARIABLE} is no text").into());
-        };
-        let shown = path.display().to_string();
-        // A line's end behind it.
-        let bytes_max = TOKEN_BYTES_MAX as u64 + 2;
-        let read = spawn_blocking(move || read_private(&path, bytes_max)).await?;
-        let text = read.map_err(|error| format!("the token in {shown}: {error}"))?;
-        match text.trim_end_matches(['\r', '\n']) {
-            "" => Err(format!("the token in {shown}: the file is empty").into()),
-            token => Ok(Some(token.to_owned())),
+        if let Some(path) = self.token_file.clone() {
+            return secret(path).await.map(Some);
         }
+        let token = std::env::var_os(TOKEN_VARIABLE).filter(|token| !token.is_empty());
+        let text = token.map(|token| token.into_string()).transpose();
+        text.map_err(|_| format!("{TOKEN_VARIABLE} is no text").into())
+    }
+}
+
+/// A token alone in a file.
+pub(super) async fn secret(path: PathBuf) -> Result<String, Box<dyn Error + Send + Sync>> {
+    let shown = path.display().to_string();
+    // A line's end behind it.
+    let bytes_max = TOKEN_BYTES_MAX as u64 + 2;
+    let read = spawn_blocking(move || read_private(&path, bytes_max)).await?;
+    let text = read.map_err(|error| format!("the token in {shown}: {error}"))?;
+    match text.trim_end_matches(['\r', '\n']) {
+        "" => Err(format!("the token in {shown}: the file is empty").into()),
+        token => Ok(token.to_owned()),
     }
 }
 

@@ -6,10 +6,12 @@ mod bench;
 mod bench_tcp;
 mod client;
 mod consume;
+mod descriptors;
 mod logs;
 mod nats;
 mod place;
 mod serve;
+mod supervisor;
 mod upkeep;
 mod verify;
 
@@ -131,6 +133,16 @@ pub(crate) struct ServeArguments {
     /// How many appends of one connection may be under way.
     #[arg(long, value_name = "COUNT", default_value_t = 4_096)]
     pub(crate) appends_max: usize,
+    /// Serve metrics, a page and `/healthz` there, by HTTP: an address and a port, or `unix:PATH`.
+    ///
+    /// `/healthz` has status 503 when an append to an open log would not be acknowledged within a
+    /// second, `/metrics` is for Prometheus. Without --admin-token-file, only a loopback address or
+    /// a Unix socket can be listened on.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) admin: Option<String>,
+    /// The file with the token that requests to --admin have to carry.
+    #[arg(long, value_name = "FILE", requires = "admin")]
+    pub(crate) admin_token_file: Option<PathBuf>,
     /// End with exit code 3 when the log has failed for good, instead of answering reads.
     ///
     /// For a supervisor that starts it again, as the log is repaired by that. This is about the log

@@ -1,17 +1,21 @@
 //! `txlog serve`.
 
+use std::error::Error;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use evenkeel::signal::unix::{Signal, SignalKind, signal};
+use evenkeel::time::timeout;
+use evenkeel_admin::Admin;
 use txlog::access::Security;
 use txlog::advice;
 use txlog::log::{LocalDisk, Log, LogConfig, Retention};
 use txlog::server::{BindError, LogSource, Reload, Server, ServerConfig};
 use txlog::store::Store;
 
+use super::supervisor::Supervisor;
 use super::{Outcome, ServeArguments};
 
 pub(crate) async fn run(arguments: ServeArguments) -> Outcome {
@@ -61,6 +65,12 @@ async fn open(directory: &Path, config: LogConfig) -> Result<Log<LocalDisk>, Str
     Ok(log)
 }
 
+/// How long files may be read again before the next signal is looked at.
+const RELOAD_MAX: Duration = Duration::from_secs(10);
+
+/// Within which time an append has to be acknowledged by a server that is well.
+const WELL_WITHIN: Duration = Duration::from_secs(1);
+
 /// The exit code when the log has failed for good. Other errors have 1, and wrong arguments 2.
 const FAILED_FOR_GOOD: u8 = 3;
 
@@ -73,24 +83,51 @@ struct Signals {
 
 impl Signals {
     /// Until one comes that ends the server; the next one ends it at once.
-    async fn ended(mut self, reload: Reload) {
-        self.recv(&reload).await;
+    async fn ended(mut self, reload: Reload, supervisor: Supervisor) {
+        self.recv(&reload, &supervisor).await;
+        supervisor.stopping();
         eprintln!("txlog: closing; a second signal ends at once");
         evenkeel::spawn(async move {
-            self.recv(&reload).await;
+            self.recv(&reload, &supervisor).await;
             std::process::exit(1);
         });
     }
 
-    async fn recv(&mut self, reload: &Reload) {
+    async fn recv(&mut self, reload: &Reload, supervisor: &Supervisor) {
         loop {
             tokio::select! {
                 _ = self.interrupt.recv() => return,
                 _ = self.terminate.recv() => return,
-                _ = self.hang_up.recv() => reload.request(),
+                _ = self.hang_up.recv() => {
+                    supervisor.reloading();
+                    reload.request();
+                    // Soon, unless the server ends.
+                    let _ = timeout(RELOAD_MAX, reload.done()).await;
+                    supervisor.ready("its files were read again");
+                }
             }
         }
     }
+}
+
+/// Serves the metrics of a server, and whether it is well.
+async fn watched<S: Store>(
+    server: &Server<S>,
+    address: &str,
+    arguments: &ServeArguments,
+) -> Result<Admin, Box<dyn Error + Send + Sync>> {
+    let (of_metrics, of_health) = (server.observer(), server.observer());
+    let mut builder = evenkeel_admin::Builder::new()
+        .metrics(move |families| of_metrics.metrics(families))
+        .health(move || {
+            let observer = of_health.clone();
+            async move { observer.health(WELL_WITHIN).await }
+        });
+    if let Some(path) = arguments.admin_token_file.clone() {
+        builder = builder.token(super::access::secret(path).await?);
+    }
+    let cannot = |error| format!("--admin {address}: {error}");
+    Ok(builder.listen(address).await.map_err(cannot)?)
 }
 
 async fn serve<S: Store>(
@@ -106,6 +143,7 @@ async fn serve<S: Store>(
         exit_on_failure: arguments.exit_on_failure,
         ..ServerConfig::default()
     });
+    let config = super::descriptors::secured(config, named.is_some())?;
     let (address, logs) = (arguments.listen.as_str(), (unnamed.clone(), named));
     let server = Server::bind_secured(address, logs, config, security).await;
     let cannot = |error| match error {
@@ -116,11 +154,24 @@ async fn serve<S: Store>(
         error => error.to_string(),
     };
     let server = server.map_err(cannot)?;
+    let admin = match &arguments.admin {
+        Some(address) => Some(watched(&server, address, arguments).await?),
+        None => None,
+    };
     let mut output = std::io::stdout();
     writeln!(output, "listening on {}", server.local_addr()?)?;
     output.flush()?;
+    if let Some(admin) = &admin {
+        eprintln!("txlog: metrics at http://{}/metrics", admin.address());
+    }
+    let supervisor = Supervisor::of_environment();
+    supervisor.ready(&format!("listening on {}", server.local_addr()?));
+    supervisor.feed();
     let reload = server.reload();
-    let ended = server.run(signals.ended(reload)).await;
+    let ended = server.run(signals.ended(reload, supervisor)).await;
+    if let Some(admin) = admin {
+        admin.shutdown().await;
+    }
     if arguments.exit_on_failure && unnamed.is_some_and(|store| store.has_failed_for_good()) {
         eprintln!("txlog: ended, as the log has failed for good");
         return Ok(ExitCode::from(FAILED_FOR_GOOD));

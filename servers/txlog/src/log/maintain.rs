@@ -155,7 +155,10 @@ impl<D: Disk> Shared<D> {
             bytes: end.bytes,
             kind: Kind::Log,
         })
-        .await
+        .await?;
+        let marked = (now_ms(), end.next);
+        *self.marked.lock().unwrap_or_else(PoisonError::into_inner) = marked;
+        Ok(())
     }
 
     async fn retain(&self) -> Result<usize, LogError> {

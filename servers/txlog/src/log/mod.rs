@@ -80,6 +80,7 @@ pub use txlog_client::Record;
 pub use verify::verify;
 use write::Active;
 
+use crate::figures::{Histogram, StoreFigures};
 use crate::store::Identity;
 
 /// The limits of a log, and how it writes.
@@ -154,6 +155,10 @@ struct Shared<D: Disk> {
     cursors: Cursors<D::File>,
     /// The number of the first record that is not durable.
     next: watch::Sender<u64>,
+    /// How long syncs took.
+    syncs: Histogram,
+    /// When the mark was last written, in milliseconds since 1970, and up to which record.
+    marked: Mutex<(u64, u64)>,
 }
 
 /// The end of the durable records.
@@ -203,6 +208,8 @@ impl<D: Disk> Log<D> {
             doomed: tokio::sync::Mutex::default(),
             cursors: Cursors::default(),
             next: watch::Sender::new(next),
+            syncs: Histogram::default(),
+            marked: Mutex::new((now_ms(), mark.next)),
             config,
         });
         let writer = write::Writer::new(Arc::clone(&shared));
@@ -418,6 +425,26 @@ impl<D: Disk> Log<D> {
     /// The configuration of the group commit.
     pub fn stats(&self) -> GroupCommitStats {
         self.commit.stats()
+    }
+
+    /// What is known of it, for metrics.
+    pub fn figures(&self) -> StoreFigures {
+        let stats = self.commit.stats();
+        let count = |count: usize| Some(count as u64);
+        let marked = self.shared.marked.lock();
+        let (marked_ms, marked_next) = *marked.unwrap_or_else(PoisonError::into_inner);
+        let segments = self.shared.segments();
+        StoreFigures {
+            syncs: Some(self.shared.syncs.read()),
+            queued: count(stats.queued + stats.writing),
+            queued_bytes: count(stats.queued_bytes),
+            waiting: count(stats.waiting),
+            segments: count(segments.len()),
+            bytes: Some(segments.iter().map(|segment| segment.bytes()).sum()),
+            marked_at: Some(marked_ms as f64 / 1e3),
+            unmarked: Some(self.next().saturating_sub(marked_next)),
+            is_connected: None,
+        }
     }
 
     /// Why the log takes no more records, if a write or a sync has failed, or its directory is

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use evenkeel::fs::{CommitFile, Position, ReceiptLog, write_all_at};
@@ -274,7 +275,9 @@ impl<D: Disk> ReceiptLog for Writer<D> {
             // Nothing was written since the last sync.
             return Ok(());
         };
+        let began = Instant::now();
         active.segment.file.sync_data().await?;
+        self.shared.syncs.observe(began.elapsed());
         active.segment.set_bytes(active.end);
         // Now, and not before: readers see only durable records, and the mark covers no others.
         self.shared.set_end(active.ended());

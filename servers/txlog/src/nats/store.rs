@@ -15,6 +15,7 @@ use super::config::NatsConfig;
 use super::error::NatsError;
 use super::history::log_of;
 use super::inner::{Inner, PENDING_KIB, lock};
+use crate::figures::StoreFigures;
 use crate::log::{Batch, ReadLimits, Stored};
 use crate::server::BATCH_BYTES_MAX;
 use crate::store::{Found, Identity, Store, StoreError};
@@ -208,6 +209,13 @@ impl Store for NatsStore {
         let trouble = lock(&self.inner.trouble).clone().or_else(ended)?;
         let text = format!("records cannot be appended now: {trouble}");
         Some(StoreError::new(Code::LogFailed, text))
+    }
+
+    fn figures(&self) -> StoreFigures {
+        StoreFigures {
+            is_connected: Some(lock(&self.inner.connection).is_open()),
+            ..StoreFigures::default()
+        }
     }
 
     fn record_bytes_max(&self) -> usize {

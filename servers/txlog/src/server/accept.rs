@@ -82,7 +82,10 @@ pub(super) async fn accept<S: Store>(listener: TcpListener, context: &Arc<Contex
                     connection::begin(context, (stream, from), member),
                 ));
             }
-            None => refuse(&stream, context.config.connections_max),
+            None => {
+                context.counters.connections_refused.add(1);
+                refuse(&stream, context.config.connections_max);
+            }
         }
     }
 }

@@ -13,6 +13,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use txlog_client::frame::{Code, Response};
 
+use super::counters::LogCounters;
 use super::memory::Room;
 use super::peers::{Cut, Last, PROGRESS_BYTES, Peer};
 use crate::log::Stored;
@@ -37,6 +38,8 @@ pub(super) enum Ordered<P> {
 pub(super) struct Append<P> {
     pub(super) id: u64,
     pub(super) record: P,
+    /// How many bytes it has.
+    pub(super) bytes: usize,
     /// Whether the client sent a batch.
     pub(super) is_batch: bool,
     /// When it came.
@@ -65,6 +68,7 @@ pub(super) struct Answers<P> {
     /// The answer to an append that was the front one, and ended during a write.
     pub(super) settled: Option<Response>,
     pub(super) peer: Arc<Peer>,
+    pub(super) counters: Arc<LogCounters>,
     /// How long the client may take for a write.
     pub(super) stall_max: Duration,
 }
@@ -84,8 +88,15 @@ where
             let (mut next, mut large) = (Some(answer), None);
             while let Some(answer) = next.take() {
                 match answer {
-                    Answer::Small(response) => response.encode(&mut buffer),
-                    Answer::Large(frame, room) => large = Some((frame, room)),
+                    Answer::Small(response) => {
+                        self.counters.answered(&response);
+                        response.encode(&mut buffer);
+                    }
+                    Answer::Large(frame, room) => {
+                        self.counters.reads.add(1);
+                        self.counters.read_bytes.add(frame.len() as u64);
+                        large = Some((frame, room));
+                    }
                 }
                 if large.is_none() && buffer.len() < WRITE_BYTES {
                     next = match poll_fn(|cx| Poll::Ready(self.poll_next(cx))).await {
@@ -167,7 +178,12 @@ where
             return Poll::Pending;
         };
         let (id, is_batch) = (append.id, append.is_batch);
-        self.peer.ended(last(append.began, result.as_ref().err()));
+        let last = last(append.began, result.as_ref().err());
+        if result.is_ok() {
+            self.counters.durable.observe(last.took);
+            self.counters.bytes.add(append.bytes as u64);
+        }
+        self.peer.ended(last);
         self.front = None;
         Poll::Ready(match result {
             Ok(stored) => stored_as(id, stored, is_batch),

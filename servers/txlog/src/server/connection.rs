@@ -142,6 +142,10 @@ async fn idle<S: Store>(
         let refused = hello.login.refuses(&asked.request);
         let answer = match (&asked.request, refused, &log) {
             (_, Some((id, StoreError { code, text, .. })), _) => {
+                match &log {
+                    Some(log) => log.counters.refused.add(code),
+                    None => context.counters.strangers_refused.add(1),
+                }
                 Response::Refused { id, code, text }
             }
             (&Request::Ping { id }, ..) => Response::Pong { id },
@@ -302,6 +306,7 @@ async fn serve<S: Store>(
         front: None,
         settled: None,
         peer: Arc::clone(&member.peer),
+        counters: Arc::clone(&log.counters),
         stall_max,
     };
     let sender = evenkeel::spawn(async move {

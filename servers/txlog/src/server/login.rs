@@ -122,9 +122,12 @@ impl Login {
 /// Reads the files again whenever that is asked for, and closes the connections whose tokens are
 /// gone. Does not return.
 pub(super) async fn reload<S: Store>(context: &Arc<Context<S>>, reload: &Reload) {
-    let mut asked = reload.0.subscribe();
-    // The sender is in `reload`, so this cannot fail.
-    while asked.changed().await.is_ok() {
+    let mut asks = reload.asked.subscribe();
+    let mut done = 0;
+    loop {
+        // The sender is in `reload`, so this cannot fail.
+        let asked = asks.wait_for(|asked| *asked > done).await;
+        done = asked.map_or(u64::MAX, |asked| *asked);
         if let Some(tokens) = context.security.tokens.clone() {
             read_tokens(context, tokens).await;
         }
@@ -136,6 +139,7 @@ pub(super) async fn reload<S: Store>(context: &Arc<Context<S>>, reload: &Reload)
                 Err(error) => not_read("certificate", &error),
             }
         }
+        reload.done.send_replace(done);
     }
 }
 

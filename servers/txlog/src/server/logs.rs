@@ -18,6 +18,7 @@ use txlog_client::frame::{Code, LogBounds, LogInfo, is_name};
 
 use self::named::Named;
 use super::complaints::Complaints;
+use super::counters::LogCounters;
 use super::peers::Past;
 use super::{LogSource, ServerConfig};
 use crate::store::{Identity, Store, StoreError};
@@ -36,6 +37,7 @@ pub(super) struct OpenLog<S> {
     pub(super) store: S,
     /// What is known of appends by connections that have left.
     pub(super) past: Arc<Past>,
+    pub(super) counters: Arc<LogCounters>,
     /// How many leases there are. Grows only while the table of logs is locked.
     users: AtomicUsize,
     /// When the last lease began or ended.
@@ -129,6 +131,15 @@ impl<S: Store> Logs<S> {
         Ok((logs, more))
     }
 
+    /// Those that are open.
+    pub(super) fn open_ones(&self) -> Vec<Arc<OpenLog<S>>> {
+        let mut open: Vec<_> = self.unnamed.iter().map(Arc::clone).collect();
+        if let Some(named) = &self.named {
+            open.extend(named.open_ones());
+        }
+        open
+    }
+
     /// Looks after all logs. Returns when the server is to end, as its log without a name has
     /// failed for good.
     pub(super) async fn maintain(&self, config: &ServerConfig) {
@@ -208,6 +219,7 @@ impl<S> OpenLog<S> {
             name,
             store,
             past: Arc::default(),
+            counters: Arc::default(),
             users: AtomicUsize::new(0),
             used: Mutex::new(Instant::now()),
             ending: watch::Sender::new(false),

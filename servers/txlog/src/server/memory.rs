@@ -211,6 +211,14 @@ impl Memory {
         self.appends.take(Part::Appends, peer, bytes).await
     }
 
+    /// Of each part, how many bytes are held, how many there are, and who waits.
+    pub(super) fn figures(&self) -> [(&'static str, usize, usize, usize); 2] {
+        [("appends", &self.appends), ("reads", &self.reads)].map(|(part, shared)| {
+            let held = shared.bytes.saturating_sub(shared.room.available_permits());
+            (part, held, shared.bytes, shared.line().waiting)
+        })
+    }
+
     /// Cuts off slow connections when others wait for what they hold. Does not return.
     pub(super) async fn guard(&self, peers: &Peers) {
         let mut complaints = Complaints::default();

@@ -18,6 +18,7 @@ mod login;
 mod logs;
 mod lookups;
 mod memory;
+mod observer;
 mod peers;
 mod reads;
 mod requests;
@@ -42,6 +43,7 @@ pub use self::error::BindError;
 pub use self::handshake::CLASS as HANDSHAKE_CLASS;
 use self::logs::Logs;
 use self::memory::Memory;
+pub use self::observer::{Observer, metrics_page};
 use self::peers::Peers;
 pub use self::source::{Boxed, LogSource, Page};
 use crate::access::Security;
@@ -121,21 +123,35 @@ impl Default for ServerConfig {
 /// A server that is bound to an address, and does not serve yet.
 pub struct Server<S: Store> {
     listener: TcpListener,
-    logs: Logs<S>,
-    config: ServerConfig,
-    memory: Memory,
-    security: Security,
+    context: Arc<Context<S>>,
     reload: Reload,
 }
 
 /// Makes a running server read its files of tokens and certificates again.
 #[derive(Clone, Debug)]
-pub struct Reload(Arc<watch::Sender<u64>>);
+pub struct Reload {
+    asked: Arc<watch::Sender<u64>>,
+    done: Arc<watch::Sender<u64>>,
+}
 
 impl Reload {
+    fn new() -> Self {
+        Self {
+            asked: Arc::default(),
+            done: Arc::default(),
+        }
+    }
+
     /// Does so soon. What is wrong is said on standard error, and then nothing changes.
     pub fn request(&self) {
-        self.0.send_modify(|count| *count += 1);
+        self.asked.send_modify(|count| *count += 1);
+    }
+
+    /// Waits until the last request has been met. Never returns if the server does not run.
+    pub async fn done(&self) {
+        let asked = *self.asked.borrow();
+        // The sender is in `self`, so this cannot fail.
+        let _ = self.done.subscribe().wait_for(|done| *done >= asked).await;
     }
 }
 
@@ -213,14 +229,28 @@ impl<S: Store> Server<S> {
         let most = (bytes_max.max(of_named), open_max);
         let memory = Memory::new(&config, connection_bytes, most)?;
         let listener = accept::bind(address, &security).await?;
-        Ok(Self {
-            listener,
+        let context = Context {
             logs: Logs::new(unnamed, named, config),
             config,
             memory,
+            peers: Arc::new(Peers::new(config.connections_max, config.reserve_max)),
             security,
-            reload: Reload(Arc::new(watch::Sender::new(0))),
+            counters: Arc::default(),
+            logins: Rated::default(),
+            seeks: Semaphore::new(lookups::SEEKS_MAX),
+            handshakes: Rated::default(),
+            closing: watch::Sender::new(false),
+        };
+        Ok(Self {
+            listener,
+            context: Arc::new(context),
+            reload: Reload::new(),
         })
+    }
+
+    /// By which it is watched.
+    pub fn observer(&self) -> Observer<S> {
+        Observer::new(&self.context)
     }
 
     /// By which it reads its files again.
@@ -247,24 +277,10 @@ impl<S: Store> Server<S> {
     pub async fn run(self, ends: impl Future<Output = ()>) -> Result<(), StoreError> {
         let Self {
             listener,
-            logs,
-            config,
-            memory,
-            security,
+            context,
             reload,
         } = self;
-        let context = Arc::new(Context {
-            logs,
-            config,
-            memory,
-            peers: Arc::new(Peers::new(config.connections_max, config.reserve_max)),
-            security,
-            counters: Arc::default(),
-            logins: Rated::default(),
-            seeks: Semaphore::new(lookups::SEEKS_MAX),
-            handshakes: Rated::default(),
-            closing: watch::Sender::new(false),
-        });
+        let config = context.config;
         tokio::select! {
             () = accept::accept(listener, &context) => {}
             () = context.logs.maintain(&config) => {}
@@ -294,7 +310,7 @@ impl<S: Store> fmt::Debug for Server<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server")
             .field("listener", &self.listener)
-            .field("config", &self.config)
+            .field("config", &self.context.config)
             .finish_non_exhaustive()
     }
 }

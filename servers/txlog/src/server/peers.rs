@@ -217,6 +217,25 @@ impl Peers {
         cut
     }
 
+    /// How many there are, by what they are.
+    pub(super) fn census(&self) -> [(&'static str, u64); 3] {
+        let state = self.lock();
+        let (mut known, mut strangers, mut reserve) = (0, 0, 0);
+        for peer in state.by_id.values() {
+            let now = peer.lock();
+            match now.place {
+                Place::Reserve => reserve += 1,
+                _ if now.greeted => known += 1,
+                _ => strangers += 1,
+            }
+        }
+        [
+            ("known", known),
+            ("strangers", strangers),
+            ("reserve", reserve),
+        ]
+    }
+
     /// Cuts off those whose token is meant. Returns how many were cut off.
     pub(super) fn expel(&self, meant: impl Fn(&Token) -> bool) -> usize {
         let peers: Vec<Arc<Peer>> = self.lock().by_id.values().map(Arc::clone).collect();

@@ -189,13 +189,14 @@ impl<S: Store> Requests<S> {
         let answer = self.ordered.reserve().await.ok()?;
         let began = Instant::now();
         self.peer.submitting(Some(began));
-        let is_batch = matches!(appended, Appended::Batch(_));
+        let (is_batch, bytes) = (matches!(appended, Appended::Batch(_)), appended.bytes());
         let submitted = self.submit(appended).await;
         self.peer.submitting(None);
         answer.send(match submitted {
             Ok(record) => Ordered::Append(Append {
                 id,
                 record,
+                bytes,
                 is_batch,
                 began,
                 _place: place,

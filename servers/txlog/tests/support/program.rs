@@ -51,6 +51,17 @@ impl Server {
         Self::begin_at(program, &address, &all)
     }
 
+    /// Starts a server that may have so many files and connections open.
+    pub(crate) fn start_with_files(files: u32, directory: &Path, options: &[&str]) -> Self {
+        let mut shell = Command::new("sh");
+        let limit = format!("ulimit -n {files}; exec \"$@\"");
+        shell.args(["-c", &limit, "sh", env!("CARGO_BIN_EXE_txlog")]);
+        let directory = directory.to_str().unwrap();
+        let mut all = vec!["--dir", directory];
+        all.extend(options);
+        Self::begin(shell, &all)
+    }
+
     fn begin(command: Command, options: &[&str]) -> Self {
         Self::begin_at(command, "127.0.0.1:0", options)
     }

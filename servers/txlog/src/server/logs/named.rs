@@ -115,6 +115,19 @@ impl<S: Store> Named<S> {
         }
     }
 
+    /// Those that are open, by their names.
+    pub(super) fn open_ones(&self) -> Vec<Arc<OpenLog<S>>> {
+        let table = self.lock();
+        let open = table.logs.values().filter_map(|phase| match phase {
+            Phase::Open(log) => Some(Arc::clone(log)),
+            Phase::Busy(_) => None,
+        });
+        let mut open: Vec<_> = open.collect();
+        drop(table);
+        open.sort_by(|one, other| one.name.cmp(&other.name));
+        open
+    }
+
     /// Logs with names, and whether there are more.
     pub(super) async fn list(
         &self,

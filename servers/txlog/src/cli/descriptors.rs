@@ -1,0 +1,68 @@
+//! Enough descriptors for all connections, so that those who look after the server get one however
+//! many clients there are.
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use txlog::server::ServerConfig;
+
+/// For the page, the metrics and the health, as many as are served at a time.
+const ADMIN: usize = evenkeel_admin::CONNECTIONS_MAX;
+
+/// For files that the log opens later.
+const FILES: usize = 64;
+
+/// For each log with a name that may be open: its files.
+const FILES_OF_LOG: usize = 4;
+
+/// Raises the limit of the system as far as it is needed and allowed. Takes fewer connections if
+/// that is not enough.
+///
+/// # Errors
+///
+/// There is not even one for a connection.
+pub(super) fn secured(config: ServerConfig, named_logs: bool) -> Result<ServerConfig, String> {
+    let logs = if named_logs { config.open_logs_max } else { 0 };
+    let others = open_ones() + ADMIN + FILES + logs.saturating_mul(FILES_OF_LOG);
+    let needed = others
+        .saturating_add(config.connections_max)
+        .saturating_add(config.reserve_max);
+    let limit = raised(needed);
+    if limit >= needed {
+        return Ok(config);
+    }
+    let reserve_max = config.reserve_max.min(limit.saturating_sub(others) / 2);
+    let connections_max = limit.saturating_sub(others + reserve_max);
+    if connections_max == 0 {
+        return Err(format!(
+            "the system allows {limit} open files, and the server needs {needed}: allow more, as by \
+             `ulimit -n`, or fewer --connections-max and --open-logs-max"
+        ));
+    }
+    eprintln!(
+        "txlog: the system allows {limit} open files, so only {connections_max} connections are \
+         taken; allow {needed}, as by `ulimit -n`"
+    );
+    Ok(ServerConfig {
+        connections_max,
+        reserve_max,
+        ..config
+    })
+}
+
+fn raised(needed: usize) -> usize {
+    // A system that does not say its limit has none that is known.
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
+        return usize::MAX;
+    };
+    let wanted = (needed as u64).clamp(soft, hard.max(soft));
+    let is_raised = wanted > soft && setrlimit(Resource::RLIMIT_NOFILE, wanted, hard).is_ok();
+    let limit = if is_raised { wanted } else { soft };
+    usize::try_from(limit).unwrap_or(usize::MAX)
+}
+
+/// How many are open now, where the system says it.
+fn open_ones() -> usize {
+    /// As many as a runtime has that does nothing.
+    const USUAL: usize = 32;
+    let listed = std::fs::read_dir("/proc/self/fd").or_else(|_| std::fs::read_dir("/dev/fd"));
+    listed.map_or(USUAL, Iterator::count)
+}

@@ -1,0 +1,233 @@
+//! What the admin listener of a server says: metrics, and whether it is well.
+
+mod support;
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use evenkeel::net::TcpStream;
+use evenkeel::time::timeout;
+use evenkeel_admin::{Admin, Builder};
+use support::memory::{Faults, MemoryDisk};
+use support::program::Server as Program;
+use support::secured::{TokenFile, hello_with, secret};
+use support::served::{Raw, append};
+use support::{LIMIT, run, small};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::oneshot;
+use txlog::log::Log;
+use txlog::server::{Server, ServerConfig, metrics_page};
+use txlog_client::{Client, Connect};
+
+/// The status and the body of an answer.
+async fn get(address: &str, path: &str) -> (u16, String) {
+    let exchange = async {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request =
+            format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.unwrap();
+        text
+    };
+    let text = timeout(LIMIT, exchange).await.expect("an answer");
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, body.to_owned())
+}
+
+/// The samples of a scrape.
+async fn scrape(address: &str) -> HashMap<String, f64> {
+    let (status, body) = get(address, "/metrics").await;
+    assert_eq!(status, 200);
+    let lines = body.lines().filter(|line| !line.starts_with('#'));
+    let samples = lines.map(|line| line.rsplit_once(' ').unwrap());
+    let read = samples.map(|(name, value)| (name.to_owned(), value.parse().unwrap()));
+    read.collect()
+}
+
+/// Serves a log in memory with an admin listener while `test` runs.
+fn serving(tokens: &TokenFile, test: impl AsyncFnOnce(SocketAddr, &str, &MemoryDisk)) {
+    run(async {
+        let disk = MemoryDisk::new(1);
+        let (log, _) = Log::open(disk.clone(), small()).await.unwrap();
+        let logs = (Some(log), None);
+        let config = ServerConfig::default();
+        let server = Server::bind_secured("127.0.0.1:0", logs, config, tokens.security());
+        let server = server.await.unwrap();
+        let address = server.local_addr().unwrap();
+        let (of_metrics, of_health) = (server.observer(), server.observer());
+        let admin: Admin = Builder::new()
+            .metrics(move |families| of_metrics.metrics(families))
+            .health(move || {
+                let observer = of_health.clone();
+                async move { observer.health(Duration::from_secs(30)).await }
+            })
+            .listen("127.0.0.1:0")
+            .await
+            .unwrap();
+        let (end, ends) = oneshot::channel::<()>();
+        let server = evenkeel::spawn(server.run(async {
+            let _ = ends.await;
+        }));
+        test(address, &admin.address(), &disk).await;
+        drop(end);
+        // The log may have failed on purpose.
+        let _ = server.await.unwrap();
+        admin.shutdown().await;
+    });
+}
+
+#[test]
+fn what_happens_is_counted() {
+    let tokens = TokenFile::new(&[("one", "append,read", &[]), ("reader", "read", &[])]);
+    serving(&tokens, async |address, admin, _| {
+        let connect = Connect::new().token(secret("one"));
+        let client = connect.connect(address).await.unwrap();
+        for _ in 0..5 {
+            client.append("ten bytes.").await.unwrap();
+        }
+        let (records, _) = client.read(1, Duration::ZERO).await.unwrap();
+        assert_eq!(records.len(), 5);
+        let (mut reader, _) = Raw::logged_in(address, secret("reader")).await;
+        reader.ask(&append(1, "not allowed")).await;
+        reader.answer().await.unwrap();
+        let stranger = Client::connect(address).await.unwrap();
+        stranger.append("not allowed").await.unwrap_err();
+        let mut wrong = Raw::connect(address).await;
+        wrong.ask(&hello_with("", secret("nobody"))).await;
+        wrong.answer().await.unwrap();
+        let samples = scrape(admin).await;
+        for (name, value) in [
+            ("txlog_appended_records_total{log=\"\"}", 5.0),
+            ("txlog_appended_bytes_total{log=\"\"}", 50.0),
+            ("txlog_batches_total{log=\"\"}", 0.0),
+            ("txlog_append_durable_seconds_count{log=\"\"}", 5.0),
+            ("txlog_reads_total{log=\"\"}", 1.0),
+            ("txlog_refusals_total{log=\"\",code=\"not_allowed\"}", 1.0),
+            ("txlog_strangers_refused_total", 1.0),
+            ("txlog_failed_logins_total", 1.0),
+            ("txlog_log_first_record{log=\"\"}", 1.0),
+            ("txlog_log_next_record{log=\"\"}", 6.0),
+            ("txlog_log_failed{log=\"\"}", 0.0),
+            ("txlog_connections{state=\"known\"}", 2.0),
+            ("txlog_memory_held_bytes{part=\"appends\"}", 0.0),
+            ("txlog_tls_handshakes_total{outcome=\"done\"}", 0.0),
+        ] {
+            assert_eq!(samples.get(name), Some(&value), "{name}");
+        }
+        let at_least = |name: &str, least: f64| {
+            assert!(samples[name] >= least, "{name}: {}", samples[name]);
+        };
+        at_least("txlog_connections{state=\"strangers\"}", 1.0);
+        at_least("txlog_log_sync_seconds_count{log=\"\"}", 1.0);
+        at_least("txlog_log_segments{log=\"\"}", 1.0);
+        at_least("txlog_log_size_bytes{log=\"\"}", 50.0);
+        at_least("txlog_log_mark_timestamp_seconds{log=\"\"}", 1e9);
+        at_least("txlog_read_bytes_total{log=\"\"}", 50.0);
+        drop(stranger);
+    });
+}
+
+#[test]
+fn every_metric_of_the_page_is_scraped_and_no_other() {
+    let tokens = TokenFile::new(&[("one", "append,read", &[]), ("reader", "read", &[])]);
+    serving(&tokens, async |address, admin, _| {
+        let (mut reader, _) = Raw::logged_in(address, secret("reader")).await;
+        reader.ask(&append(1, "for a refusal to be counted")).await;
+        reader.answer().await.unwrap();
+        let page = metrics_page();
+        let names = page.lines().filter_map(|line| line.strip_prefix("| `"));
+        let mut documented: BTreeSet<_> = names
+            .map(|line| line.split('`').next().unwrap().to_owned())
+            .collect();
+        assert!(documented.remove("txlog_nats_connected"), "only with NATS");
+        let base = |sample: &String| {
+            let name = sample.split('{').next().unwrap();
+            let of_histogram = ["_bucket", "_sum", "_count"];
+            let ends = of_histogram.iter().find_map(|end| name.strip_suffix(end));
+            ends.unwrap_or(name).to_owned()
+        };
+        let samples = scrape(admin).await;
+        let own = samples.keys().filter(|name| name.starts_with("txlog_"));
+        let scraped: BTreeSet<_> = own.map(base).collect();
+        assert_eq!(scraped, documented);
+    });
+}
+
+#[test]
+fn the_page_of_the_docs_is_what_the_code_says() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/METRICS.md");
+    let file = std::fs::read_to_string(path).unwrap();
+    let table = file.find("| name |").map_or("", |at| &file[at..]);
+    assert_eq!(table, metrics_page(), "put the right side into {path}");
+}
+
+#[test]
+fn a_server_whose_log_takes_no_records_is_unhealthy() {
+    let tokens = TokenFile::new(&[("one", "append", &[])]);
+    serving(&tokens, async |address, admin, disk| {
+        let client = Connect::new()
+            .token(secret("one"))
+            .connect(address)
+            .await
+            .unwrap();
+        client.append("durable").await.unwrap();
+        assert_eq!(get(admin, "/healthz").await, (200, "ok\n".to_owned()));
+        disk.set_faults(Faults {
+            syncs: Some((0, 28)),
+            ..Faults::default()
+        });
+        client.append("lost").await.unwrap_err();
+        let (status, body) = get(admin, "/healthz").await;
+        assert_eq!(status, 503);
+        assert!(body.contains("the log without a name"), "{body}");
+        let samples = scrape(admin).await;
+        assert_eq!(samples["txlog_log_failed{log=\"\"}"], 1.0);
+        assert_eq!(
+            samples["txlog_refusals_total{log=\"\",code=\"log_failed\"}"],
+            1.0
+        );
+    });
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn whoever_looks_after_a_server_gets_a_descriptor_however_many_clients_there_are() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("admin");
+    let admin = format!("unix:{}", socket.display());
+    let log = directory.path().join("log");
+    let server = Program::start_with_files(300, &log, &["--admin", &admin]);
+    run(async {
+        let mut clients = Vec::new();
+        for id in 0..400 {
+            // Some are refused, as there is no place; none as there is no descriptor.
+            let mut stream = TcpStream::connect(server.address).await.unwrap();
+            let mut buffer = bytes::BytesMut::new();
+            support::served::hello().encode(&mut buffer);
+            append(id, "work").encode(&mut buffer);
+            let _ = stream.write_all(&buffer).await;
+            clients.push(stream);
+        }
+        let client = Client::connect(server.address).await.unwrap();
+        client.ping().await.unwrap();
+        for _ in 0..20 {
+            let mut stream = evenkeel::net::UnixStream::connect(&socket).await.unwrap();
+            let request = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+            let answer = async {
+                stream.write_all(request.as_bytes()).await.unwrap();
+                let mut text = String::new();
+                stream.read_to_string(&mut text).await.unwrap();
+                text
+            };
+            let text = timeout(LIMIT, answer).await.expect("an answer");
+            assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+        }
+    });
+    let mut server = server;
+    let complaints = server.end();
+    assert!(complaints.contains("allows 300 open files"), "{complaints}");
+    assert!(!complaints.contains("cannot accept"), "{complaints}");
+}
