@@ -171,7 +171,7 @@ fn states(since: &Stats) -> Vec<[f64; STATES.len()]> {
 fn classes(since: &Stats, seconds: f64) -> Vec<ClassRow> {
     let all: Duration = since.classes.iter().map(|class| class.run).sum();
     let ran = since.classes.iter().filter(|class| class.polls > 0);
-    let shares: u32 = ran.map(|class| class.share).sum();
+    let shares = ran.map(|class| class.share).fold(0, u32::saturating_add);
     let rows = since.classes.iter().map(|class| ClassRow {
         name: class.name.clone(),
         share: class.share,
@@ -193,14 +193,17 @@ fn classes(since: &Stats, seconds: f64) -> Vec<ClassRow> {
 
 fn rates(before: &Snapshot, now: &Snapshot, since: &Stats, seconds: f64) -> Rates {
     let per_second = |count: u64| count as f64 / seconds;
-    let polls = since.classes.iter().map(|class| class.polls).sum();
+    let polls = since.classes.iter().map(|class| class.polls);
+    let polls = polls.fold(0, u64::saturating_add);
     // Visits are other workers' checks.
     let own = [since.checks.due, since.checks.idle, since.checks.spin];
-    let own: u64 = own.iter().map(CheckCounts::total).sum();
+    let own = own.iter().map(CheckCounts::total);
+    let own = own.fold(0, u64::saturating_add);
     let time = Duration::from_secs_f64(seconds * since.workers.len() as f64);
     let process = before.process.zip(now.process);
     let switches = |process: evenkeel_admin::Process| {
-        process.voluntary_switches + process.involuntary_switches
+        let involuntary = process.involuntary_switches;
+        process.voluntary_switches.saturating_add(involuntary)
     };
     Rates {
         loop_time: u32::try_from(own)
@@ -214,7 +217,9 @@ fn rates(before: &Snapshot, now: &Snapshot, since: &Stats, seconds: f64) -> Rate
         outputs: per_second(since.output.writes),
         bytes_in: per_second(since.delivery.bytes),
         bytes_out: per_second(since.output.bytes),
-        ready: since.classes.iter().map(|class| class.ready).sum(),
+        ready: (since.classes.iter())
+            .map(|class| class.ready)
+            .fold(0, usize::saturating_add),
         cpu: process.map(|(was, is)| per_second(is.cpu.saturating_sub(was.cpu)) / 1e9),
         memory: now.process.map(|process| process.resident),
         tasks: since.tasks_waiting,

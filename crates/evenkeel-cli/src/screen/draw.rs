@@ -36,14 +36,16 @@ pub(super) fn screen(frame: &mut Frame<'_>, shown: &Shown) {
         return;
     };
     // Workers get at most a third, as their number is that of the processors.
-    let workers = (view.workers.len() as u16).min(frame.area().height / 3) + 1;
+    let height = frame.area().height;
+    let rows = |count: usize| u16::try_from(count).unwrap_or(u16::MAX).min(height);
+    let workers = rows(view.workers.len()).min(height / 3) + 1;
     let [head, bars, io, classes, hogs, lanes, foot] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(workers),
         Constraint::Length(3),
-        Constraint::Length(view.classes.len() as u16 + 2),
+        Constraint::Length(rows(view.classes.len()).saturating_add(2)),
         Constraint::Min(3),
-        Constraint::Length((lanes_used(view).count() as u16).min(5) + 2),
+        Constraint::Length(rows(lanes_used(view).count()).min(5) + 2),
         Constraint::Length(1),
     ])
     .areas(frame.area());
@@ -274,7 +276,7 @@ fn lane_table(view: &View) -> Table<'static> {
             format!("{}/{}", lane.busy, lane.limit),
             Count(lane.queued as u64).to_string(),
             Count((lane.done as f64 / view.seconds).round() as u64).to_string(),
-            Count(lane.refused + lane.expired).to_string(),
+            Count(lane.refused.saturating_add(lane.expired)).to_string(),
             Time(lane.waits.quantile(0.99)).to_string(),
             Time(lane.runs.quantile(0.99)).to_string(),
         ])

@@ -32,7 +32,7 @@ impl Checks {
         [self.due, self.idle, self.spin, self.monitor]
             .iter()
             .map(CheckCounts::total)
-            .sum()
+            .fold(0, u64::saturating_add)
     }
 }
 
@@ -54,7 +54,7 @@ pub struct CheckCounts {
 impl CheckCounts {
     /// All checks.
     pub fn total(&self) -> u64 {
-        self.found + self.empty
+        self.found.saturating_add(self.empty)
     }
 }
 

@@ -48,7 +48,7 @@ impl Display for Stats {
 impl Stats {
     fn hogging(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let heavy = &self.heavy;
-        if heavy.hand_offs + heavy.refused > 0 || !self.hogs.is_empty() {
+        if heavy.hand_offs > 0 || heavy.refused > 0 || !self.hogs.is_empty() {
             writeln!(
                 f,
                 "heavy pool  {} of {}, {} blocked, {} queued; {}, {} refused",
@@ -153,7 +153,8 @@ fn classes(f: &mut Formatter<'_>, rows: &[ClassStats]) -> fmt::Result {
         .filter(|class| class.polls > 0 || class.ready > 0)
         .collect();
     let all: Duration = rows.iter().map(|class| class.run).sum();
-    let shares: u32 = shown.iter().map(|class| class.share).sum();
+    let shares = shown.iter().map(|class| class.share);
+    let shares = shares.fold(0, u32::saturating_add);
     if !shown.is_empty() {
         writeln!(
             f,
@@ -183,7 +184,13 @@ fn classes(f: &mut Formatter<'_>, rows: &[ClassStats]) -> fmt::Result {
 fn lanes(f: &mut Formatter<'_>, rows: &[LaneStats]) -> fmt::Result {
     let mut used: Vec<_> = rows
         .iter()
-        .filter(|lane| lane.done + lane.refused + lane.expired > 0 || lane.busy + lane.queued > 0)
+        .filter(|lane| {
+            lane.done > 0
+                || lane.refused > 0
+                || lane.expired > 0
+                || lane.busy > 0
+                || lane.queued > 0
+        })
         .collect();
     used.sort_by_key(|lane| std::cmp::Reverse(lane.done));
     for lane in used.iter().take(ROWS_MAX) {
@@ -205,7 +212,7 @@ impl LaneStats {
             Time(self.runs.mean()),
             Time(self.waits.quantile(0.99)),
         )?;
-        if self.refused + self.expired > 0 {
+        if self.refused > 0 || self.expired > 0 {
             let (refused, expired) = (Count(self.refused), Count(self.expired));
             write!(f, "; {refused} refused, {expired} expired")?;
         }

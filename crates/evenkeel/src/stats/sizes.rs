@@ -23,16 +23,16 @@ impl Sizes {
 
     /// The number of deliveries.
     pub fn count(&self) -> u64 {
-        self.counts.iter().sum()
+        self.counts.iter().copied().fold(0, u64::saturating_add)
     }
 
     /// The size that a fraction `q` of all deliveries, from 0 to 1, stayed below; `None` if there
     /// were none.
     pub fn quantile(&self, q: f64) -> Option<u64> {
         let rank = (q.clamp(0.0, 1.0) * self.count() as f64).ceil().max(1.0) as u64;
-        let mut seen = 0;
+        let mut seen = 0_u64;
         self.buckets().find_map(|(upper, count)| {
-            seen += count;
+            seen = seen.saturating_add(count);
             (seen >= rank).then_some(upper)
         })
     }
@@ -40,7 +40,10 @@ impl Sizes {
     /// The upper end of each bucket, in bytes, and the number of deliveries in it.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let counts = self.counts.iter().enumerate();
-        counts.map(|(bucket, &count)| (1 << bucket, count))
+        counts.map(|(bucket, &count)| {
+            let upper = 1_u64.checked_shl(u32::try_from(bucket).unwrap_or(u32::MAX));
+            (upper.unwrap_or(u64::MAX), count)
+        })
     }
 }
 

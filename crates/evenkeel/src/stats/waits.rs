@@ -45,7 +45,8 @@ impl Waits {
 
     /// The number of waits.
     pub fn count(&self) -> u64 {
-        self.buckets.iter().map(|(_, count)| count).sum()
+        let counts = self.buckets.iter().map(|(_, count)| *count);
+        counts.fold(0, u64::saturating_add)
     }
 
     /// The sum of all.
@@ -65,9 +66,10 @@ impl Waits {
     pub fn quantile(&self, q: f64) -> Option<Duration> {
         let total = self.count();
         let rank = (q.clamp(0.0, 1.0) * total as f64).ceil().max(1.0) as u64;
-        let mut seen = 0;
+        let mut seen = 0_u64;
         self.buckets.iter().find_map(|(upper, count)| {
-            seen += count;
+            // Those of a snapshot that was read may be anything.
+            seen = seen.saturating_add(*count);
             (seen >= rank).then_some(*upper)
         })
     }

@@ -159,3 +159,94 @@ fn a_process_that_was_started_anew_is_not_compared() {
     other.taken_at_ms += 60_000;
     assert!(View::new(&snapshot(1), &other).is_none());
 }
+
+/// A snapshot in which all figures are taken from these, one after the other.
+fn odd_snapshot(figures: &[u64]) -> Snapshot {
+    let mut next = figures.iter().copied().cycle();
+    let mut figure = || next.next().unwrap();
+    let mut waits = || {
+        let mut bucket = || [figure(), figure()];
+        serde_json::json!({ "buckets": [bucket(), bucket(), bucket()], "total": bucket()[0] })
+    };
+    let waits = [waits(), waits(), waits()];
+    let small = |figure: u64| u32::try_from(figure).unwrap_or(u32::MAX);
+    let mut class = |index: u64| {
+        serde_json::json!({
+            "class": index, "name": "class", "share": small(figure()), "run": figure(),
+            "polls": figure(), "hogs": figure(), "ready": figure(), "waits": waits[0],
+            "poll_lengths": waits[1],
+        })
+    };
+    let classes = [class(0), class(1), class(2)];
+    let mut worker = || {
+        serde_json::json!({
+            "run_by_class": [figure(), figure(), figure()], "check": figure(), "spin": figure(),
+            "park": figure(), "steal": figure(), "lend": figure(), "wall": figure(),
+        })
+    };
+    let workers = [worker(), worker()];
+    let mut checks = || serde_json::json!({ "found": figure(), "empty": figure() });
+    let checks = serde_json::json!({ "due": checks(), "idle": checks(), "spin": checks() });
+    let site = serde_json::json!({ "file": "src/main.rs", "line": 1, "column": 1 });
+    serde_json::from_value(serde_json::json!({
+        "taken_at_ms": figure(),
+        "process": {
+            "cpu": figure(), "resident": figure(), "voluntary_switches": figure(),
+            "involuntary_switches": figure(),
+        },
+        "workers": workers, "classes": classes, "checks": checks,
+        "hogs": [{
+            "spawned_at": site, "future": "f", "class": 1, "count": figure(),
+            "total": figure(), "longest": figure(),
+        }],
+        "hog_functions": [{
+            "function": "f", "class": 1, "count": figure(), "ended": figure(), "total": figure(),
+            "longest": figure(), "spawned_at": site, "future": "f",
+        }],
+        "heavy": { "hand_offs": figure(), "refused": figure() },
+        "lanes": [{
+            "name": "lane", "threads": figure(), "limit": figure(), "busy": figure(),
+            "queued": figure(), "done": figure(), "refused": figure(), "expired": figure(),
+            "waits": waits[2], "runs": waits[0],
+        }],
+        "delivery": {
+            "deliveries": figure(), "bytes": figure(),
+            "bytes_per_delivery": { "counts": vec![figure(); 70] },
+        },
+        "output": { "writes": figure(), "bytes": figure() },
+        "readiness": { "events": figure(), "descriptors": figure() },
+        "tasks_waiting": figure(), "timers": figure(),
+    }))
+    .unwrap()
+}
+
+fn odd() -> impl proptest::strategy::Strategy<Value = Vec<u64>> {
+    use proptest::prelude::*;
+    let figure = prop_oneof![
+        Just(0),
+        Just(1),
+        Just(u64::MAX),
+        Just(u64::MAX / 2),
+        0..10_000_000_000_u64,
+        any::<u64>()
+    ];
+    proptest::collection::vec(figure, 1..120)
+}
+
+proptest::proptest! {
+    /// A recording may be damaged, or of another version. Whatever its figures are, it is shown.
+    #[test]
+    fn figures_of_all_sorts_are_shown(before in odd(), now in odd()) {
+        let (before, now) = (odd_snapshot(&before), odd_snapshot(&now));
+        let mut shown = shown();
+        for (before, now) in [(&before, &now), (&now, &now), (&Snapshot::default(), &now)] {
+            if let Some(view) = View::new(before, now) {
+                crate::plain::line(&view);
+                shown.view = Some(view);
+                drawn(&shown, 90, 24);
+            }
+            let _ = now.stats.since(&before.stats).to_string();
+            let _ = now.stats.delivery.bytes_per_delivery.quantile(0.5);
+        }
+    }
+}
