@@ -55,8 +55,8 @@
 //! [`CONNECTIONS_MAX`] connections, more wait in the backlog; [`REQUEST_TIMEOUT`] for the head of a
 //! request, for its body, and for each step of taking the answer, so that a client which is stuck
 //! holds its connection no longer; [`BODY_BYTES_MAX`] for a body; [`TASKS_MAX`] tasks in an answer;
-//! [`DUMP_TIMEOUT_MAX`] for the tasks of a dump. One exception is left: over HTTP/2 a client that
-//! takes no data keeps its connection for as long as it answers pings.
+//! [`DUMP_TIMEOUT_MAX`] for the tasks of a dump. HTTP/1 is served alone: over HTTP/2 a client that
+//! takes no data could keep its connection for as long as it answers pings.
 
 mod access;
 mod address;

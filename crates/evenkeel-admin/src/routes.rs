@@ -1,5 +1,6 @@
 //! What is answered to which request.
 
+use axum::body::HttpBody;
 use axum::extract::rejection::{JsonRejection, PathRejection};
 use axum::extract::{DefaultBodyLimit, Path, Request, State};
 use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName};
@@ -75,12 +76,10 @@ async fn admit(State(access): State<Access>, request: Request, next: Next) -> Re
     if let Err(Refusal(status, why)) = checked {
         return Problem(status, why.to_owned()).into_response();
     }
+    let has_body = !request.body().is_end_stream();
     let mut answer = match timeout(REQUEST_TIMEOUT, next.run(request)).await {
         Ok(answer) => answer,
-        Err(_) => {
-            let message = "the request's body did not come in time".to_owned();
-            Problem(StatusCode::REQUEST_TIMEOUT, message).into_response()
-        }
+        Err(_) => too_late(has_body).into_response(),
     };
     let headers = answer.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -89,6 +88,19 @@ async fn admit(State(access): State<Access>, request: Request, next: Next) -> Re
         HeaderValue::from_static("nosniff"),
     );
     answer
+}
+
+/// Why a request has no answer within its time.
+fn too_late(has_body: bool) -> Problem {
+    if has_body {
+        let message = "the request's body did not come in time".to_owned();
+        return Problem(StatusCode::REQUEST_TIMEOUT, message);
+    }
+    let message = format!(
+        "the answer was not ready within {REQUEST_TIMEOUT:?}: the process is too busy; ask for less, \
+         or again later"
+    );
+    Problem(StatusCode::GATEWAY_TIMEOUT, message)
 }
 
 /// A part of the page, which loads nothing from anywhere else.
@@ -208,4 +220,19 @@ async fn wrong_method(request: Request) -> Response {
 async fn nothing_there(request: Request) -> Problem {
     let message = format!("there is nothing at {}", request.uri().path());
     Problem(StatusCode::NOT_FOUND, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_late_is_said() {
+        let Problem(status, why) = too_late(true);
+        assert_eq!(status, StatusCode::REQUEST_TIMEOUT);
+        assert!(why.contains("body"), "{why}");
+        let Problem(status, why) = too_late(false);
+        assert_eq!(status, StatusCode::GATEWAY_TIMEOUT);
+        assert!(why.contains("too busy") && !why.contains("body"), "{why}");
+    }
 }

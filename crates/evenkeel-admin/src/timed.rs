@@ -1,14 +1,17 @@
-//! A connection whose peer has to take what is written to it.
+//! A connection whose peer has to take what is written to it, and to speak HTTP/1.
+//!
+//! Over HTTP/2 a client can take nothing of its answers and still hold its connection, by taking
+//! what is written for other reasons, such as pings. No client of this server needs HTTP/2.
 
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use evenkeel::net::{Delivery, TcpStream, UnixStream};
 use evenkeel::serve::Listener;
 use evenkeel::time::{Sleep, sleep};
-use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 
 /// A listener whose connections are [`TimedIo`].
 #[derive(Debug)]
@@ -43,8 +46,13 @@ impl<L: Listener<Io: Prompt>> Listener for TimedListener<L> {
         let (io, address) = self.listener.accept().await?;
         io.deliver_at_once()?;
         let timeout = self.timeout;
-        let waits = None;
-        Ok((TimedIo { io, timeout, waits }, address))
+        let io = TimedIo {
+            io,
+            timeout,
+            waits: None,
+            same: 0,
+        };
+        Ok((io, address))
     }
 }
 
@@ -54,7 +62,13 @@ pub(crate) struct TimedIo<T> {
     timeout: Duration,
     /// Since the last write that did not wait.
     waits: Option<Pin<Box<Sleep>>>,
+    /// How many bytes came that are those with which [`HTTP_2`] begins; `usize::MAX` if another
+    /// one did.
+    same: usize,
 }
+
+/// How a client of HTTP/2 begins, and no request of HTTP/1.
+const HTTP_2: &[u8] = b"PRI ";
 
 impl<T> TimedIo<T> {
     /// Passes on what a write came to, unless it has been waiting for too long.
@@ -80,9 +94,26 @@ impl<T: Read + Unpin> Read for TimedIo<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        buf: ReadBufCursor<'_>,
+        mut buf: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(cx, buf)
+        let Some(rest) = HTTP_2.get(self.same..) else {
+            return Pin::new(&mut self.io).poll_read(cx, buf);
+        };
+        let mut bytes = [0; HTTP_2.len()];
+        let few = rest.len().min(buf.remaining());
+        let mut first = ReadBuf::new(&mut bytes[..few]);
+        ready!(Pin::new(&mut self.io).poll_read(cx, first.unfilled()))?;
+        let first = first.filled();
+        if !rest.starts_with(first) {
+            self.same = usize::MAX;
+        } else if first.len() == rest.len() {
+            let message = "the client speaks HTTP/2, which is not served here; use HTTP/1.1";
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::Unsupported, message)));
+        } else {
+            self.same += first.len();
+        }
+        buf.put_slice(first);
+        Poll::Ready(Ok(()))
     }
 }
 

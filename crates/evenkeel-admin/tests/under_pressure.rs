@@ -69,6 +69,44 @@ fn clients_that_take_no_answer_hold_nothing_for_long() {
     }));
 }
 
+/// Such a client could answer pings for ever and take no data. It is told at once to go away,
+/// however its first bytes come.
+#[test]
+fn clients_of_http_2_hold_nothing() {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    runtime().block_on(async {
+        let admin = listen("127.0.0.1:0").await.unwrap();
+        for first in [1, 3, PREFACE.len()] {
+            let mut stream = TcpStream::connect(admin.address()).await.unwrap();
+            stream.set_nodelay(true).unwrap();
+            let (begin, rest) = PREFACE.split_at(first);
+            stream.write_all(begin).await.unwrap();
+            sleep(Duration::from_millis(5)).await;
+            let _ = stream.write_all(rest).await;
+            let mut answer = Vec::new();
+            // Or it is reset, as what it sent is not read.
+            let _ = evenkeel::time::timeout(LIMIT, stream.read_to_end(&mut answer))
+                .await
+                .expect("it is cut off");
+            assert!(answer.is_empty(), "{answer:?}");
+        }
+        // Requests that begin alike are none of it.
+        let mut stream = TcpStream::connect(admin.address()).await.unwrap();
+        for part in [
+            "P",
+            "UT /nowhere HTTP/1.1\r\nhost: localhost\r\n",
+            "connection: close\r\n\r\n",
+        ] {
+            stream.write_all(part.as_bytes()).await.unwrap();
+            sleep(Duration::from_millis(5)).await;
+        }
+        let mut answer = String::new();
+        let read = stream.read_to_string(&mut answer);
+        evenkeel::time::timeout(LIMIT, read).await.unwrap().unwrap();
+        assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
+    });
+}
+
 #[test]
 fn a_body_that_does_not_come_is_not_waited_for() {
     runtime().block_on(async {
