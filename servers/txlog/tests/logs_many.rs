@@ -1,4 +1,5 @@
-//! A server with many logs, of which a few are open at a time: 300, or as many as `TXLOG_LOGS` says.
+//! A server with many logs, of which a few are open at a time: 300, or as many as `TXLOG_LOGS`
+//! says.
 
 mod support;
 

@@ -87,7 +87,8 @@ impl Client {
     /// [`ClientError`], after which the cursor may be there or not;
     /// [`OtherLog`](ClientError::OtherLog) if the cursor is of another log, or of another epoch;
     /// [`OutOfRange`](ClientError::OutOfRange) if it is beyond the next record;
-    /// [`Code::TooMany`](crate::frame::Code::TooMany) if the log has as many cursors as it may have.
+    /// [`Code::TooMany`](crate::frame::Code::TooMany) if the log has as many cursors as it may
+    /// have.
     ///
     /// # Cancel safety
     ///

@@ -39,7 +39,8 @@ pub(crate) struct LogsArguments {
     /// How many logs with names are open at a time.
     ///
     /// 1 MiB of --memory-bytes is set aside for each, and a log has a descriptor for each of its
-    /// files, and two more. One with a name knows 128 producers; those without one know 1 024. One that no client has is closed when another needs its place.
+    /// files, and two more. One with a name knows 128 producers; those without one know 1 024. One
+    /// that no client has is closed when another needs its place.
     #[arg(long, value_name = "COUNT", default_value_t = 128)]
     pub(crate) open_logs_max: usize,
 }

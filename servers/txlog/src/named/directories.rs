@@ -31,7 +31,8 @@ const SETTINGS_NAME: &str = "txlog.toml";
 /// Logs in a directory, each in a directory of its name.
 ///
 /// Any directory in it that has the name of a log is one, also an empty one. What single logs keep
-/// is said by a file of [`Settings`](super::Settings), which is read again whenever a log is opened.
+/// is said by a file of [`Settings`](super::Settings), which is read again whenever a log is
+/// opened.
 #[derive(Debug)]
 pub struct Directories {
     directory: PathBuf,

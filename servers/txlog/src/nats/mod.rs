@@ -3,10 +3,10 @@
 //! It stands on NATS's own client, `async-nats`, which needs a Tokio runtime beside this one.
 // The files: `config` is what the user gives, `login` who logs in and whom it trusts; `connection`
 // sends requests and receives answers; `stream` asks JetStream about the stream and checks its
-// settings, `stamp` reads its times; `history` knows which records there are and whether they still
-// are the same; `appends` keeps records until they are acknowledged, and `publisher` sends them;
-// `ahead` decides how many messages to request, `once` lets one task work for many; `streams` are many of them; `inner` puts
-// these together, and `store` implements the store on it.
+// settings, `stamp` reads its times; `history` knows which records there are and whether they
+// still are the same; `appends` keeps records until they are acknowledged, and `publisher` sends
+// them; `ahead` decides how many messages to request, `once` lets one task work for many;
+// `streams` are many of them; `inner` puts these together, and `store` implements the store on it.
 
 mod ahead;
 mod appends;

@@ -1,10 +1,10 @@
 //! The server: connections in front of a store.
 // The files: `logs` owns the logs and knows who has them open, `source` is the seam to where those
 // with names are; `accept` takes connections, `peers` knows them all and who has a place, `memory`
-// who may take how much, `login` what a connection may do; `stranger` serves those who may nothing,
-// `connection` is another connection's life, `requests` begins what it asks for,
-// `reads` reads for it, `lookups` looks other things up, `answers` sends answers in their order; `health` says whether an append
-// would be acknowledged.
+// who may take how much, `login` what a connection may do; `stranger` serves those who may
+// nothing, `connection` is another connection's life, `requests` begins what it asks for, `reads`
+// reads for it, `lookups` looks other things up, `answers` sends answers in their order; `health`
+// says whether an append would be acknowledged.
 
 mod accept;
 mod answers;

@@ -7,9 +7,9 @@
 //!                  +----> unknown                  | at the server's end, 6
 //! ```
 //!
-//! 1 `open`, 2 and 5 `Turn::opened`, 3 `close` by `open` or `sweep`, 4 `Turn`'s drop, 6 `close_all`.
-//! Each step that takes time is a task of its own, so that no connection waits for a log that it
-//! has not asked for, and whoever waits may leave.
+//! 1 `open`, 2 and 5 `Turn::opened`, 3 `close` by `open` or `sweep`, 4 `Turn`'s drop, 6
+//! `close_all`. Each step that takes time is a task of its own, so that no connection waits for a
+//! log that it has not asked for, and whoever waits may leave.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
