@@ -87,6 +87,8 @@ fn print_every(period: Duration) -> io::Result<()> {
 /// A runtime begins.
 pub fn begin(handle: &Handle) {
     if asked().is_some() {
+        // So that hogs have names when the process exits.
+        handle.shared().ask_for_names();
         REPORT.lock().alive.push(handle.clone());
     }
 }

@@ -366,7 +366,7 @@ impl Builder {
             .with(Threads::default())
             .with(LastRead::default())
             .with(HogNames::default());
-        let shared = Shared::new(config, clock, hog_report::pass_on, name_hogs, extensions);
+        let shared = Shared::new(config, clock, hog_report::ON_HOG, name_hogs, extensions);
         let shared = Arc::new(shared.map_err(BuildError::ReadinessQueue)?);
         let threads = Threads::start(&shared).map_err(|error| match error {
             StartError::Thread(error) => BuildError::Thread(error),

@@ -4,14 +4,29 @@ use std::panic::{self, AssertUnwindSafe, Location};
 
 use crate::blocking;
 use crate::sched::HogReport;
-use crate::sched::shared::Shared;
+use crate::sched::shared::{OnHog, Shared};
 use crate::sync::Arc;
+
+/// Of the events of `tracing`.
+#[cfg(feature = "tracing")]
+const TARGET: &str = "evenkeel::hog";
+
+/// What becomes of reports.
+pub(super) const ON_HOG: OnHog = OnHog {
+    is_heard,
+    deliver: pass_on,
+};
+
+/// Whether there is a hook, or a subscriber of `tracing` that wants such events.
+fn is_heard(shared: &Shared) -> bool {
+    shared.config.on_hog.is_some() || is_traced()
+}
 
 /// Passes a report to the user's hook and to `tracing`, on a thread for blocking work, where they
 /// may take any time. When the runtime ends, such work would be cancelled: then on this thread.
-pub(super) fn pass_on(shared: &Arc<Shared>, report: HogReport) {
+fn pass_on(shared: &Arc<Shared>, report: HogReport) {
     let hook = shared.config.on_hog.clone();
-    if hook.is_none() && !cfg!(feature = "tracing") {
+    if !is_heard(shared) {
         return;
     }
     let pass = move || {
@@ -29,9 +44,19 @@ pub(super) fn pass_on(shared: &Arc<Shared>, report: HogReport) {
 }
 
 #[cfg(feature = "tracing")]
+fn is_traced() -> bool {
+    tracing::enabled!(target: TARGET, tracing::Level::WARN)
+}
+
+#[cfg(not(feature = "tracing"))]
+fn is_traced() -> bool {
+    false
+}
+
+#[cfg(feature = "tracing")]
 fn trace(report: &HogReport) {
     tracing::warn!(
-        target: "evenkeel::hog",
+        target: TARGET,
         spawned_at = %report.spawned_at,
         future = report.future,
         name = report.name,

@@ -165,7 +165,7 @@ impl Runtime {
                 }
                 // It has the lowest priority, and may not get on. Its reports go without names.
                 let reports = shared.stacks.rest_of_reports().into_iter();
-                reports.for_each(|report| (shared.on_hog)(shared, report));
+                reports.for_each(|report| (shared.on_hog.deliver)(shared, report));
                 ended
             }
             None => Ok(()),

@@ -18,6 +18,7 @@ use crate::sys::stack::Ends;
 use crate::sys::thread::{self, REAL_TIME_WORKER, ThreadId};
 
 use super::bounded_queue::Apart;
+use super::observed::Observed;
 use super::run_queues::{RunQueues, received};
 use super::stacks::PollId;
 use super::task::cell::{Header, Runnable};
@@ -41,6 +42,8 @@ pub(crate) struct Desk {
     next: Apart<AtomicPtr<Header>>,
     at_poll: Apart<AtPoll>,
     pub(super) missed_end: MissedEnd,
+    /// What other workers see of a poll that lasts.
+    pub(super) observed: Observed,
     /// Deliveries by reads on this thread.
     pub(crate) deliveries: Apart<DeliveryCounts>,
 }
@@ -144,6 +147,7 @@ impl Desk {
             real_time: AtomicBool::new(false),
             next: Apart(AtomicPtr::new(ptr::null_mut())),
             missed_end: MissedEnd::new(),
+            observed: Observed::new(),
             at_poll: Apart(AtPoll {
                 tenure: Tenure::new(fences),
                 running: AtomicPtr::new(ptr::null_mut()),
@@ -196,6 +200,13 @@ impl Desk {
     /// Asks something about the thread that sits here, which does not end meanwhile.
     pub(crate) fn ask_thread<R>(&self, ask: impl FnOnce(ThreadId) -> R) -> Option<R> {
         let thread = self.thread.lock();
+        thread.as_ref().map(|&(thread, _)| ask(thread))
+    }
+
+    /// The same for who does not wait, as the lock's holder may not be scheduled. `None` if it is
+    /// taken, too.
+    pub(crate) fn try_ask_thread<R>(&self, ask: impl FnOnce(ThreadId) -> R) -> Option<R> {
+        let thread = self.thread.try_lock()?;
         thread.as_ref().map(|&(thread, _)| ask(thread))
     }
 

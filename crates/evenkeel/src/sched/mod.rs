@@ -43,7 +43,9 @@ pub(crate) mod ledger;
 pub(crate) mod live;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod monitor;
-pub(crate) mod parker;
+#[cfg(not(evenkeel_loom))]
+pub(crate) mod observed;
+mod parker;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod placement;
 #[cfg(not(evenkeel_loom))]

@@ -166,9 +166,11 @@ fn look(shared: &Shared, watches: &mut Watches, start: &Starter<'_>) -> Duration
     };
     watches.pace.go_by(after);
     let mut soonest = Duration::MAX;
+    let expects_hogs = watches.pace.expects_hogs(clock.to_duration(clock.cycles()));
     for (worker, watch) in watches.each.iter_mut().enumerate() {
         let before = watch.dealt_with;
-        let again = look_at(shared, worker, watch, after, start);
+        let relies = !expects_hogs && is_looked_at(shared, worker, after);
+        let again = look_at(shared, worker, watch, (after, relies), start);
         soonest = again.map_or(soonest, |again| again.min(soonest));
         // Polls that were long by the clock alone do not count, as where a host takes processors
         // away.
@@ -183,12 +185,22 @@ fn look(shared: &Shared, watches: &mut Watches, start: &Starter<'_>) -> Duration
     soonest.min(watches.pace.pause(now))
 }
 
-/// Looks at one worker. Returns when to look again, if that is sooner than usual.
+/// Whether another worker has lately looked around, and so at this one.
+fn is_looked_at(shared: &Shared, worker: usize, after: Duration) -> bool {
+    let others = shared.seats.iter().enumerate();
+    let lately = shared.clock.cycles_of(after);
+    let now = shared.clock.cycles();
+    let mut others = others.filter(|&(other, _)| other != worker);
+    others.any(|(_, seat)| now.saturating_sub(seat.looked_at.load()) < lately)
+}
+
+/// Looks at one worker. Returns when to look again, if that is sooner than usual: it need not be if
+/// the monitor `relies` on other workers.
 fn look_at(
     shared: &Shared,
     worker: usize,
     watch: &mut Watch,
-    after: Duration,
+    (after, relies): (Duration, bool),
     start: &Starter<'_>,
 ) -> Option<Duration> {
     let clock = &shared.clock;
@@ -204,21 +216,23 @@ fn look_at(
     if since == 0 || (age < after / 2 && !guarded) {
         return None;
     }
+    let relies = relies && !guarded;
     if age < after {
-        return Some(after - age);
+        return (!relies).then(|| after - age);
     }
     if watch.dealt_with > 0 && clock.to_duration(now.saturating_sub(watch.dealt_with)) < RETRY {
         help(shared);
         return Some(STUCK_AFTER);
     }
-    let computes = cpu.is_none() || watch.used >= after / 2;
+    let is_runnable = || desk.ask_thread(thread::is_runnable).flatten();
+    // Other workers have seen it for longer, perhaps.
+    let reported = || desk.observed.was_stuck(since) && is_runnable() == Some(true);
+    let computes = cpu.is_none() || watch.used >= after / 2 || reported();
     if !computes {
         let first = !std::mem::replace(&mut watch.doubted, true);
-        if !(first || watch.stood_still)
-            || desk.ask_thread(thread::is_runnable).flatten() != Some(false)
-        {
+        if !(first || watch.stood_still) || is_runnable() != Some(false) {
             // The kernel has not scheduled it, for which the task is not to blame.
-            return (first || guarded).then_some(after);
+            return ((first && !relies) || guarded).then_some(after);
         }
     }
     watch.dealt_with = now.max(1);

@@ -58,6 +58,8 @@ pub(crate) struct Seat {
     pub(crate) accounts: Accounts,
     /// When the readiness queue was last checked, in cycles.
     pub(crate) checked_at: Count,
+    /// When its holder last looked around and at its neighbours, in cycles.
+    pub(crate) looked_at: Count,
     /// The classes that are published as having work here (`Published`). For the seat's holder.
     pub(crate) published: Count,
 }
@@ -71,6 +73,7 @@ impl Seat {
             parker: Parker::new(),
             accounts: Accounts::new(classes),
             checked_at: Count::new(),
+            looked_at: Count::new(),
             published: Count::new(),
         })
     }
@@ -107,8 +110,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) config: Config,
     pub(crate) live: Arc<Live>,
-    /// Delivers the report of a hog. It must not block.
-    pub(crate) on_hog: fn(&Arc<Shared>, HogReport),
+    pub(crate) on_hog: OnHog,
     /// Starts a thread that makes names of stacks.
     pub(crate) on_stacks: fn(&Arc<Shared>),
     pub(crate) stacks: Arc<Stacks>,
@@ -120,12 +122,21 @@ pub(crate) struct Shared {
     next_home: AtomicUsize,
 }
 
+/// What becomes of reports of hogs.
+#[derive(Debug)]
+pub(crate) struct OnHog {
+    /// Whether anybody would be given one.
+    pub(crate) is_heard: fn(&Shared) -> bool,
+    /// Delivers one. It must not block.
+    pub(crate) deliver: fn(&Arc<Shared>, HogReport),
+}
+
 impl Shared {
     /// Fails if the system gives no readiness queue.
     pub(crate) fn new(
         config: Config,
         clock: Clock,
-        on_hog: fn(&Arc<Shared>, HogReport),
+        on_hog: OnHog,
         on_stacks: fn(&Arc<Shared>),
         extensions: Extensions,
     ) -> std::io::Result<Self> {
@@ -278,10 +289,15 @@ impl Shared {
         }
         if let Some(row) = row {
             let report = hog.report(&row, &self.clock);
-            match self.stacks.keep_report(hog.poll, report) {
+            // A name that nobody would hear need not be made.
+            let unnamed = match (self.on_hog.is_heard)(self) {
+                true => self.stacks.keep_report(hog.poll, report),
+                false => Some(report),
+            };
+            match unnamed {
                 // The monitor has it served.
                 None => self.monitor.rouse(),
-                Some(report) => (self.on_hog)(self, report),
+                Some(report) => (self.on_hog.deliver)(self, report),
             }
         }
     }
@@ -309,6 +325,13 @@ impl Shared {
     pub(crate) fn serve_stacks(self: &Arc<Self>) {
         if self.stacks.wants_server() {
             (self.on_stacks)(self);
+        }
+    }
+
+    /// Somebody asks what hogs were doing.
+    pub(crate) fn ask_for_names(&self) {
+        if self.stacks.ask_for() {
+            self.monitor.rouse();
         }
     }
 
@@ -352,7 +375,7 @@ impl Shared {
         let reports = self.stacks.close();
         reports
             .into_iter()
-            .for_each(|report| (self.on_hog)(self, report));
+            .for_each(|report| (self.on_hog.deliver)(self, report));
         let waiting = self.heavy_pool.close();
         waiting.into_iter().for_each(|task| self.cancel(task));
         true

@@ -13,6 +13,13 @@
 //! ends of their polls, and reports that wait to be named. `hogs` takes it from there, on a thread
 //! of its own.
 //!
+//! # When names are made
+//!
+//! To name the first stack the program's tables are read, which takes some 50 ms of a processor and
+//! tens of megabytes. That is not done for a few polls of 2 ms of which nobody asks: the queue waits
+//! until it has stacks that stand for [`WORTH_NAMES`] or is half full, or somebody has asked for
+//! statistics, or a report waits for its name. From the first question on, all are named at once.
+//!
 //! # The lock
 //!
 //! The thread that makes names has the lowest priority, and may hold the lock for long while it is
@@ -48,6 +55,8 @@ const BURST: u32 = 10;
 const REPORTS_MAX: usize = 64;
 /// How many events wait for the thread that makes names. A stack has 64 KiB at most.
 const QUEUE_MAX: usize = 64;
+/// Stacks that stand for so long are worth their names: it is what the first ones cost, or more.
+const WORTH_NAMES: Duration = Duration::from_millis(50);
 /// The second stack of a poll is taken after so long, each further one after ten times as long.
 const SECOND_AFTER: Duration = Duration::from_millis(10);
 /// A poll's stack is taken at least so often.
@@ -104,6 +113,8 @@ pub(crate) struct Stacks {
     on: bool,
     /// The runtime ends: nobody wants names any more.
     closed: AtomicBool,
+    /// Somebody has asked for what hogs were doing.
+    asked_for: AtomicBool,
     clock: Clock,
     state: Mutex<State>,
     /// There may be events for the thread that makes names, which lingers.
@@ -127,6 +138,8 @@ struct State {
     /// By desk: when the last poll began that lacks a stack as too many were taken.
     skipped: Vec<u64>,
     events: VecDeque<Event>,
+    /// For how many cycles the stacks in the queue stand, and the rests of their polls.
+    waiting: u64,
     /// Reports whose stacks are still to come.
     reports: Vec<(PollId, HogReport)>,
     /// Whether a thread takes the events.
@@ -172,6 +185,7 @@ impl Stacks {
         Self {
             on: on && stack::SUPPORTED,
             closed: AtomicBool::new(false),
+            asked_for: AtomicBool::new(false),
             clock,
             state: Mutex::new(State {
                 allowed: f64::from(BURST),
@@ -410,6 +424,7 @@ impl Stacks {
         let is_caught = watched.is_caught;
         state.forget(at);
         if is_caught {
+            state.waiting = state.waiting.saturating_add(rest);
             state.events.push_back(Event::Ended { end, rest });
         } else {
             self.unknown.add(end.class, end.length, end.blocked);
@@ -479,8 +494,19 @@ impl Stacks {
         late
     }
 
-    /// Whether events wait that nobody takes. The caller then starts a thread that does, or
-    /// [gives that up](Stacks::give_up_serving).
+    /// Somebody asks what hogs were doing: from now on their stacks are named at once. Returns
+    /// whether there are some that wait for it.
+    pub(crate) fn ask_for(&self) -> bool {
+        // Relaxed: a hint.
+        if self.asked_for.swap(true, Ordering::Relaxed) {
+            return false;
+        }
+        let state = self.try_lock_on();
+        state.is_none_or(|state| !state.events.is_empty())
+    }
+
+    /// Whether events wait that nobody takes, and are worth it. The caller then starts a thread
+    /// that does, or [gives that up](Stacks::give_up_serving).
     pub(crate) fn wants_server(&self) -> bool {
         let Some(mut state) = self.try_lock_on() else {
             return false;
@@ -491,7 +517,19 @@ impl Stacks {
         if std::mem::take(&mut state.lingers) {
             self.more.notify_all();
         }
+        if !state.served && !self.is_worth_names(&state) {
+            return false;
+        }
         !std::mem::replace(&mut state.served, true)
+    }
+
+    fn is_worth_names(&self, state: &State) -> bool {
+        let waits = |event: &Event| matches!(event, Event::Report(..));
+        // Relaxed: a hint.
+        self.asked_for.load(Ordering::Relaxed)
+            || state.waiting >= self.clock.cycles_of(WORTH_NAMES)
+            || state.events.len() >= QUEUE_MAX / 2
+            || state.events.iter().any(waits)
     }
 
     fn try_lock_on(&self) -> Option<MutexGuard<'_, State>> {
@@ -503,6 +541,9 @@ impl Stacks {
     pub(crate) fn next(&self, ends: bool) -> Option<Event> {
         let mut state = self.state.lock();
         let event = state.events.pop_front();
+        if event.is_none() {
+            state.waiting = 0;
+        }
         state.served &= event.is_some() || !ends;
         event
     }
@@ -615,6 +656,7 @@ impl Stacks {
     fn push_caught(&self, state: &mut State, caught: Caught) {
         // Relaxed: a statistic.
         self.taken.fetch_add(1, Ordering::Relaxed);
+        state.waiting = state.waiting.saturating_add(caught.weight);
         state.events.push_back(Event::Caught(Box::new(caught)));
     }
 

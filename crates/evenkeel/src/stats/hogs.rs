@@ -79,6 +79,11 @@ pub(super) fn read(shared: &Shared) -> Vec<HogStats> {
 
 /// What hogs were doing: the function in which their polls were found.
 ///
+/// To name the first stack takes some 50 ms of a processor and tens of megabytes. So no names are
+/// made until the hogs' polls have lasted for as long together, or somebody has asked: by reading
+/// statistics, a hook for [reports](crate::runtime::Builder::on_hog), or a subscriber of `tracing`.
+/// What becomes known when the first one asks is here when the next one does.
+///
 /// A stack is taken of most polls that are too long: of at most 100 in a second, or 10 at once.
 /// Those without one are together in rows named `(unknown)`, one for each class, when they have
 /// ended. So the times of all rows add up to those of [`HogStats`], but for polls that have ended in
@@ -225,6 +230,7 @@ impl Names {
 
 /// The functions, those with the most time first.
 pub(super) fn read_functions(shared: &Shared) -> Vec<HogFunction> {
+    shared.ask_for_names();
     let mut rows = shared.extensions.get::<HogNames>().0.read(Table::functions);
     rows.extend(shared.stacks.unknown().iter().map(|row| HogFunction {
         function: UNKNOWN.to_owned(),
@@ -251,6 +257,7 @@ pub(super) fn read_stacks(shared: &Shared) -> HogStacks {
 }
 
 pub(crate) fn profile(shared: &Shared) -> HogProfile {
+    shared.ask_for_names();
     let mut profile = shared.extensions.get::<HogNames>().0.read(Table::profile);
     let unknown: u64 = shared.stacks.unknown().iter().map(|row| row.total).sum();
     if unknown > 0 {

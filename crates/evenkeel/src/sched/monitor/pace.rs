@@ -62,15 +62,20 @@ impl LookPace {
         }
     }
 
-    /// How long until the next look.
-    pub(super) fn pause(&self, now: Duration) -> Duration {
-        let (shortest, longest) = (SHORTEST * self.after, LONGEST * self.after);
+    /// Whether more hogs are likely.
+    pub(super) fn expects_hogs(&self, now: Duration) -> bool {
         let (hog, lately) = if self.alone {
             (self.found[0], LATELY_ALONE)
         } else {
             (self.found[SEVERAL - 1], LATELY)
         };
-        if hog.is_some_and(|at| now.saturating_sub(at) < lately) {
+        hog.is_some_and(|at| now.saturating_sub(at) < lately)
+    }
+
+    /// How long until the next look.
+    pub(super) fn pause(&self, now: Duration) -> Duration {
+        let (shortest, longest) = (SHORTEST * self.after, LONGEST * self.after);
+        if self.expects_hogs(now) {
             return shortest;
         }
         (PART * self.cost).clamp(shortest, longest)

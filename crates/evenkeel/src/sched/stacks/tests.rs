@@ -207,3 +207,33 @@ fn reports_go_unnamed_while_nobody_can_make_names() {
     desk.rise();
     task.cancel(|_| ());
 }
+
+/// A queue with the end of a poll, which stands for so many cycles.
+fn stacks_worth(cycles: u64) -> Stacks {
+    let (clock, desks) = (Clock::start(), Desks::new(1, 3));
+    let stacks = Stacks::new(true, clock);
+    let (task, _join) = new_task(async {}, Never, attributes());
+    let desk = desks.get(0);
+    desk.sit();
+    let since = caught_poll(&stacks, &desks, clock, task.header());
+    let reached = stacks.state.lock().watched[0].reached;
+    stacks.state.lock().waiting = 0;
+    let _ = desk.tenure().end_poll();
+    assert!(stacks.ended(desk, end_of(since, reached + cycles)));
+    desk.rise();
+    task.cancel(|_| ());
+    stacks
+}
+
+#[test]
+fn names_are_made_when_hogs_cost_as_much_or_somebody_asks() {
+    let worth = Clock::start().cycles_of(WORTH_NAMES);
+    assert!(stacks_worth(worth).wants_server());
+
+    let stacks = stacks_worth(worth / 2);
+    assert!(!stacks.wants_server(), "too little");
+    assert!(stacks.ask_for(), "some wait for it");
+    assert!(stacks.wants_server());
+    assert!(!stacks.wants_server(), "there is one");
+    assert!(!stacks.ask_for(), "it was asked before");
+}

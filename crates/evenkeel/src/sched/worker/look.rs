@@ -5,9 +5,13 @@ use std::ptr;
 use std::time::Duration;
 
 use crate::class::Class;
+use crate::clock::Clock;
 use crate::counters::accounts::{CheckOrigin, State};
 use crate::io::readiness::{WakeList, wake_all};
+use crate::sched::desk::Desk;
+use crate::sched::observed::Ask;
 use crate::sched::shared::Seat;
+use crate::sys::thread;
 
 use super::Worker;
 use super::choose::WokenTo;
@@ -16,7 +20,7 @@ use super::choose::WokenTo;
 pub(super) struct Neighbour {
     /// The worker that was looked at last.
     last: Cell<usize>,
-    /// When the poll began in which a worker was last found stuck.
+    /// When the poll on guard began in which a worker was last found stuck.
     reported: Cell<u64>,
 }
 
@@ -26,6 +30,21 @@ impl Neighbour {
             last: Cell::new(index),
             reported: Cell::new(0),
         }
+    }
+}
+
+/// The thread that sits at a desk.
+struct ThreadAt<'a>(&'a Desk, &'a Clock);
+
+impl Ask for ThreadAt<'_> {
+    fn cpu(&self) -> Option<u64> {
+        let Self(desk, clock) = self;
+        let cpu = desk.try_ask_thread(thread::cpu_time).flatten();
+        cpu.map(|cpu| clock.cycles_of(cpu))
+    }
+
+    fn is_runnable(&self) -> Option<bool> {
+        self.0.try_ask_thread(thread::is_runnable).flatten()
     }
 }
 
@@ -47,23 +66,31 @@ impl Worker {
         let now = self.mark(State::Check, State::Steal);
         self.check_due.set(now + self.bounds.check);
         self.real_time.goes_on(&self.desk, now);
+        seat.looked_at.put(now);
         self.look_at_neighbour(now);
     }
 
-    /// Rouses the monitor if the next worker in the round is stuck in a poll.
+    /// Rouses the monitor if the next worker in the round is stuck in a poll. A poll on guard is
+    /// reported when it has lasted, whatever its thread does: it is likely to be a hog's.
     fn look_at_neighbour(&self, now: u64) {
         let seats = &self.shared.seats;
         let next = (self.neighbour.last.get() + 1) % seats.len();
         self.neighbour.last.set(next);
         let desk = self.shared.desk_of(&seats[next]);
         let since = desk.tenure().polling_since();
-        let limit = if desk.is_on_guard() {
-            self.shared.live.guard()
+        if since == 0 || next == self.index {
+            return;
+        }
+        let age = now.saturating_sub(since);
+        let stuck = if desk.is_on_guard() {
+            let lasts = age >= self.shared.live.guard();
+            lasts && self.neighbour.reported.replace(since) != since
         } else {
-            self.shared.live.hog()
+            let limit = self.shared.live.hog();
+            let thread = ThreadAt(desk, self.clock());
+            age >= limit / 2 && desk.observed.is_stuck(since, now, limit, &thread)
         };
-        let stuck = since != 0 && now.saturating_sub(since) >= limit;
-        if stuck && next != self.index && self.neighbour.reported.replace(since) != since {
+        if stuck {
             self.shared.monitor.rouse();
         }
     }

@@ -87,7 +87,7 @@ pub(crate) fn start(shared: &Arc<Shared>) {
         let reports = shared.stacks.refuse_serving();
         reports
             .into_iter()
-            .for_each(|it| (shared.on_hog)(shared, it));
+            .for_each(|it| (shared.on_hog.deliver)(shared, it));
     }
 }
 
@@ -181,7 +181,7 @@ impl Server {
     fn deliver(&self, reports: Vec<HogReport>) {
         for report in reports {
             if let Some(shared) = self.runtime.upgrade() {
-                (shared.on_hog)(&shared, report);
+                (shared.on_hog.deliver)(&shared, report);
             }
         }
     }
