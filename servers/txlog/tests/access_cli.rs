@@ -94,6 +94,61 @@ fn tokens_are_made_used_and_taken_away() {
 }
 
 #[test]
+fn a_token_for_some_logs_creates_and_lists_no_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let operator = new_token(directory.path(), "operator", "append,read,admin");
+    let writer = new_token(directory.path(), "writer", "append");
+    let tokens = directory.path().join("tokens");
+    let some = ["--log", ".", "--log", "a"];
+    let mut made = vec![
+        "token",
+        "new",
+        "some",
+        "--allow",
+        "admin",
+        "--add-to",
+        shown(&tokens),
+    ];
+    made.extend(some);
+    let (_, secret, _) = run_command(&made);
+    let some = directory.path().join("some");
+    support::certificates::write_private(&some, &secret);
+    let logs = directory.path().join("logs");
+    let options = [
+        "--tokens",
+        shown(&tokens),
+        "--logs",
+        shown(&logs),
+        "--create-logs",
+    ];
+    let server = Server::start(&directory.path().join("log"), &options);
+    let address = server.address.to_string();
+    let by = |token: &str, arguments: &[&str]| {
+        let mut all = vec![arguments[0], "--server", &address, "--token-file", token];
+        all.extend(&arguments[1..]);
+        run_command(&all)
+    };
+    for log in ["a", "b"] {
+        let create = ["append", "--log", log, "--create", "x"];
+        let (done, _, errors) = by(&writer, &create);
+        assert!(!done && errors.contains("`admin`"), "{errors}");
+        assert!(by(&operator, &create).0);
+        assert!(by(&writer, &create).0, "it is there by now");
+    }
+    let listed = |token: &str| {
+        let (done, said, errors) = by(token, &["logs"]);
+        assert!(done, "{errors}");
+        let names = said
+            .lines()
+            .map(|line| line.split('\t').next().unwrap().to_owned());
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&operator), ["", "a", "b"]);
+    assert_eq!(listed(shown(&some)), ["", "a"]);
+    assert!(!by(&writer, &["logs"]).0);
+}
+
+#[test]
 fn what_is_not_safe_is_refused_with_what_to_do() {
     let directory = tempfile::tempdir().unwrap();
     let operator = new_token(directory.path(), "operator", "append");

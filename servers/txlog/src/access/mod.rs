@@ -7,8 +7,8 @@
 //! A server without tokens lets everybody who can connect do everything, and one without TLS can be
 //! overheard. So it listens on other than loopback addresses only with both, unless somebody says
 //! explicitly that it is to do without.
-// The files: `rights` is what may be done (pure), `tokens` the file and who is in it, `secret` how a
-// secret is made and hashed, `tls` the certificates, `private` which files are read at all.
+// The files: `rights` is what may be done (pure), `tokens` the file and who is in it, `secret` how
+// a secret is made and hashed, `tls` the certificates, `private` which files are read at all.
 
 mod private;
 mod rights;
@@ -25,7 +25,8 @@ pub use self::secret::{Digest, new_secret};
 pub use self::tls::{ServerTls, TlsError, TlsFiles};
 pub use self::tokens::{LoginError, Token, Tokens, TokensError};
 
-/// How a server is protected. By default not at all, and it then listens on loopback addresses only.
+/// How a server is protected. By default not at all, and then it listens on loopback addresses
+/// only.
 #[derive(Clone, Debug, Default)]
 pub struct Security {
     /// Encryption; without, all is sent in the clear.

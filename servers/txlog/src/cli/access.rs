@@ -1,5 +1,5 @@
-//! Tokens and TLS on the command line: what `serve` asks of its clients, by what the client commands
-//! connect, and `txlog token`.
+//! Tokens and TLS on the command line: what `serve` asks of its clients, by what the client
+//! commands connect, and `txlog token`.
 
 use std::error::Error;
 use std::fs::OpenOptions;

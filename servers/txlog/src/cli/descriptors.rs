@@ -33,8 +33,8 @@ pub(super) fn secured(config: ServerConfig, named_logs: bool) -> Result<ServerCo
     let connections_max = limit.saturating_sub(others + reserve_max);
     if connections_max == 0 {
         return Err(format!(
-            "the system allows {limit} open files, and the server needs {needed}: allow more, as by \
-             `ulimit -n`, or fewer --connections-max and --open-logs-max"
+            "the system allows {limit} open files, and the server needs {needed}: allow more, as \
+             by `ulimit -n`, or fewer --connections-max and --open-logs-max"
         ));
     }
     eprintln!(

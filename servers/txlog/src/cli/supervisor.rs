@@ -1,5 +1,5 @@
-//! What a supervisor is told, by the protocol of systemd: a datagram to the socket that NOTIFY_SOCKET
-//! names. Without one, nothing is said.
+//! What a supervisor is told, by the protocol of systemd: a datagram to the socket that
+//! NOTIFY_SOCKET names. Without one, nothing is said.
 //!
 //! The watchdog is fed by a task of the server's runtime, so it bites when that no longer runs
 //! tasks. It does not go by whether appends are acknowledged: a disk that hangs does not hang less

@@ -49,11 +49,20 @@ impl<S: Store> Lookup<S> {
     }
 
     /// The server's logs.
-    async fn logs(self, after: String) -> Response {
+    async fn logs(self, mut after: String) -> Response {
         let id = self.id;
-        match self.context.logs.list(&after).await {
-            Ok((logs, more)) => Response::Logs { id, more, logs },
-            Err(error) => self.refused(error),
+        loop {
+            let (mut logs, more) = match self.context.logs.list(&after).await {
+                Ok(listed) => listed,
+                Err(error) => return self.refused(error),
+            };
+            let last = logs.last().map(|log| log.name.clone());
+            logs.retain(|log| self.peer.may_know(&log.name));
+            match last {
+                // The next ones may be among those that this client may use.
+                Some(last) if logs.is_empty() && more => after = last,
+                _ => return Response::Logs { id, more, logs },
+            }
         }
     }
 

@@ -370,6 +370,12 @@ impl Peer {
         self.lock().past = Some(Arc::clone(past));
     }
 
+    /// Whether it may learn that there is a log of this name.
+    pub(super) fn may_know(&self, log: &str) -> bool {
+        let token = self.lock().token.clone();
+        token.is_none_or(|token| !token.rights(log).is_empty())
+    }
+
     /// It has logged in by this token.
     pub(super) fn logged_in(&self, token: Arc<Token>) {
         self.lock().token = Some(token);
