@@ -61,16 +61,16 @@
 //! another.
 //!
 //! The numbers of `refused` (88) are the numbers of the oldest record and of the next one for
-//! `OutOfRange`, and the log and its epoch for `OtherLog` and `NewEpoch`. For `NotExpected` the first
-//! one is the log's next number, and for `ProducerGap` the number of the producer's next record; the
-//! second is zero. All records before these numbers are durable.
+//! `OutOfRange`, and the log and its epoch for `OtherLog` and `NewEpoch`. For `NotExpected` the
+//! first one is the log's next number, and for `ProducerGap` the number of the producer's next
+//! record; the second is zero. All records before these numbers are durable.
 //!
-//! A producer numbers its records 0, 1, 2 and so on. A batch that it repeats is not stored again, and
-//! gets the answer that it got before, with a flag. That is decided before its expectation is looked
-//! at. `ProducerGap` refuses a batch that leaves out records, or of which some are stored and others
-//! are not: the next one has to begin with the number that comes next. If that is behind the whole
-//! batch, all of it is stored, and the server no longer knows where, or it is not in a row. What
-//! records hold is not compared.
+//! A producer numbers its records 0, 1, 2 and so on. A batch that it repeats is not stored again,
+//! and gets the answer that it got before, with a flag. That is decided before its expectation is
+//! looked at. `ProducerGap` refuses a batch that leaves out records, or of which some are stored
+//! and others are not: the next one has to begin with the number that comes next. If that is behind
+//! the whole batch, all of it is stored, and the server no longer knows where, or it is not in a
+//! row. What records hold is not compared.
 
 mod batched;
 mod code;

@@ -41,8 +41,8 @@ pub trait Store: Clone + Send + Sync + 'static {
         payload: Bytes,
     ) -> impl Future<Output = Result<Self::Pending, StoreError>> + Send;
 
-    /// Waits for room, and submits records that get numbers in a row, all or none. In one order with
-    /// the records of [`submit`](Self::submit).
+    /// Waits for room, and submits records that get numbers in a row, all or none. In one order
+    /// with the records of [`submit`](Self::submit).
     fn submit_batch(
         &self,
         batch: Batch,

@@ -11,8 +11,8 @@
 //! | `n > p` | refused as a gap |
 //! | `n > 0` of a producer that is not known | refused as [`Unknown`](Refusal::Unknown) |
 //!
-//! What the records hold is not compared. Where they are is kept for the last [`ROWS_MAX`] rows of a
-//! producer; batches that follow each other in the log without others between are one row.
+//! What the records hold is not compared. Where they are is kept for the last [`ROWS_MAX`] rows of
+//! a producer; batches that follow each other in the log without others between are one row.
 //!
 //! If there are too many producers, the one goes that has not stored anything for the longest time.
 //! That depends only on the records, so the log that is opened again knows the same producers.
@@ -219,5 +219,54 @@ impl Producers {
         if let Some((_, producer)) = self.by_use.pop_first() {
             self.known.remove(&producer);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Some producers, with several rows each.
+    fn some() -> Producers {
+        let mut producers = Producers::new(10);
+        let mut first = 1;
+        for number in 0..4 {
+            for producer in [7, u128::MAX, 0] {
+                let count = 1 + producer as u32 % 3;
+                let number = number * u64::from(count);
+                producers.store(Produced { producer, number }, count, first);
+                first += u64::from(count) + 1;
+            }
+        }
+        producers
+    }
+
+    #[test]
+    fn what_was_written_is_read_and_nothing_that_is_damaged() {
+        let producers = some();
+        let bytes = producers.encode(5, 100);
+        assert_eq!(Producers::decode(&bytes, 5, 10), Some((producers, 100)));
+        assert_eq!(Producers::decode(&bytes, 6, 10), None, "of another log");
+        for bit in 0..bytes.len() * 8 {
+            let mut flipped = bytes.to_vec();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Producers::decode(&flipped, 5, 10), None, "bit {bit}");
+        }
+        for cut in 0..bytes.len() {
+            assert_eq!(Producers::decode(&bytes[..cut], 5, 10), None);
+        }
+        // Of a later version, with a valid checksum.
+        let mut newer = bytes[..bytes.len() - 4].to_vec();
+        newer[8] += 1;
+        newer.extend(crc32fast::hash(&newer).to_le_bytes());
+        assert_eq!(Producers::decode(&newer, 5, 10), None);
+    }
+
+    #[test]
+    fn of_too_many_the_latest_are_read() {
+        let (two, _) = Producers::decode(&some().encode(5, 100), 5, 2).unwrap();
+        let find = |producer, number| two.find(Produced { producer, number }, 1);
+        assert_eq!(find(7, 7), Err(Refusal::Unknown { number: 7 }));
+        assert!(find(0, 3).unwrap().is_some() && find(u128::MAX, 3).unwrap().is_some());
     }
 }

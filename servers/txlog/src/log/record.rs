@@ -23,10 +23,10 @@
 //! The log's id is random. With it, a record of another log, in a copied file or a reused disk
 //! block, is not taken for one of this log.
 //!
-//! The records of one append have numbers in a row and are in one segment. A log that ends within an
-//! append has none of it: it was never acknowledged, and recovery cuts it off. Only the first record
-//! of an append says which producer sent it, and that producer's number of the record; those of the
-//! others follow.
+//! The records of one append have numbers in a row and are in one segment. A log that ends within
+//! an append has none of it: it was never acknowledged, and recovery cuts it off. Only the first
+//! record of an append says which producer sent it, and that producer's number of the record; those
+//! of the others follow.
 //!
 //! A batch is written only when the one before it is durable. So a record's place in its batch
 //! shows that all records before the batch have been durable once. That is how recovery can tell
@@ -41,8 +41,8 @@
 //! - The number grows when an older release would misread a segment. What an older release may
 //!   ignore goes into a field of the head that was zero so far, and leaves the number as it is:
 //!   readers ignore the bits of these fields that they do not know. So it was with the mark.
-//! - Version 2 added what is at byte 36 of a record, where version 1 has zero and takes anything else
-//!   for damage. A segment of version 1 gets no more records: a new one follows it.
+//! - Version 2 added what is at byte 36 of a record, where version 1 has zero and takes anything
+//!   else for damage. A segment of version 1 gets no more records: a new one follows it.
 //! - For every version there is a log in `tests/fixtures`, as bytes, which a test reads.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};

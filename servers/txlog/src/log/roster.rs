@@ -13,11 +13,11 @@
 //! - One file is synced before the other is written, so a crash leaves one of them.
 //! - A segment is removed only after a file that covers it was written.
 //! - A file that covers more records than the log has is of records that were given up by
-//!   [`repair`](super::repair()). It is emptied when the log is opened, before these numbers are used
-//!   again.
+//!   [`repair`](super::repair()). It is emptied when the log is opened, before these numbers are
+//!   used again.
 //! - If there is none, all records are read from the segment on whose head says that there were no
-//!   producers before it. If a segment is damaged, its producers are unknown, and so are all that did
-//!   not store anything behind it.
+//!   producers before it. If a segment is damaged, its producers are unknown, and so are all that
+//!   did not store anything behind it.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -122,8 +122,8 @@ async fn read<D: Disk>(disk: &D, log_id: u32, most: usize) -> Result<Vec<Known>,
     Ok(found)
 }
 
-/// The producers of a log that is opened, which has these segments and ends before `next`. `is_used`
-/// says whether records of the last segment have a producer.
+/// The producers of a log that is opened, which has these segments and ends before `next`.
+/// `is_used` says whether records of the last segment have a producer.
 pub(super) async fn recover<D: Disk>(
     disk: &D,
     log_id: u32,
@@ -180,8 +180,8 @@ pub(super) async fn recover<D: Disk>(
         }
     }
     if !producers.is_empty() {
-        // Else segments that it does not cover could be removed. And what was read may be only in the
-        // system's memory, after a sync that failed.
+        // Else segments that it does not cover could be removed. And what was read may be only in
+        // the system's memory, after a sync that failed.
         roster.set_due(producers.encode(log_id, next));
     }
     Ok((producers, roster))

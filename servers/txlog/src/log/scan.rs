@@ -10,8 +10,9 @@
 //! - Otherwise `n` belongs to the last batch, which was never acknowledged as a whole: the end is
 //!   torn, and is cut off at `n`.
 //!
-//! - Either way the log goes on where the append of `n` began: the records of an append are there all,
-//!   or none of them. The records of the last append that are before `n` had not been acknowledged.
+//! - Either way the log goes on where the append of `n` began: the records of an append are there
+//!   all, or none of them. The records of the last append that are before `n` had not been
+//!   acknowledged.
 //!
 //! One case cannot be told apart here: damage to the very last batch *after* a clean end looks like
 //! a torn end. The [mark](super::mark) tells them apart, if it covers the batch.

@@ -93,8 +93,8 @@ impl<F: CommitFile> Segment<F> {
 
     /// Makes a segment without records one of the newest version of the format, durably.
     ///
-    /// A crash meanwhile may leave a head that is damaged. It is made anew by the next start, unless
-    /// the log has no other segment and has been trimmed; then that takes a `repair`.
+    /// A crash meanwhile may leave a head that is damaged. It is made anew by the next start,
+    /// unless the log has no other segment and has been trimmed; then that takes a `repair`.
     pub(super) async fn renew(&self) -> std::io::Result<()> {
         if self.is_newest() {
             return Ok(());

@@ -76,9 +76,9 @@ impl<D: Disk> Writer<D> {
         }
     }
 
-    /// Decides on an append, in the order of all appends: `next` is the number that its first record
-    /// gets. All records before the batch are durable, and what comes before it in the batch is
-    /// written with it; so nothing that fails can make the decision wrong.
+    /// Decides on an append, in the order of all appends: `next` is the number that its first
+    /// record gets. All records before the batch are durable, and what comes before it in the batch
+    /// is written with it; so nothing that fails can make the decision wrong.
     fn decide(active: &mut Active<D::File>, next: u64, item: &Item) -> Receipt {
         let Item::Many(batch) = item else {
             return Ok(next.into());
@@ -108,8 +108,8 @@ impl<D: Disk> Writer<D> {
         })
     }
 
-    /// Decides on all appends, and encodes those that are stored. Returns their bytes and the number
-    /// after them.
+    /// Decides on all appends, and encodes those that are stored. Returns their bytes and the
+    /// number after them.
     fn encode(
         &mut self,
         active: &mut Active<D::File>,

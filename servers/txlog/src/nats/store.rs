@@ -137,8 +137,8 @@ impl Store for NatsStore {
 
     /// NATS cannot store several records all or none, so a batch has one. Its producer's name and
     /// number are its message id: NATS does not store it again within the stream's
-    /// `duplicate_window`. That is weaker than what a log in a directory promises: later it is stored
-    /// again, and a gap in the numbers is not noticed.
+    /// `duplicate_window`. That is weaker than what a log in a directory promises: later it is
+    /// stored again, and a gap in the numbers is not noticed.
     async fn submit_batch(&self, batch: Batch) -> Result<NatsPendingBatch, StoreError> {
         let unsupported = |what| {
             let text = format!(

@@ -175,10 +175,10 @@ impl<W, R, P> Batches<W, R, P> {
         }
     }
 
-    /// Takes a record of so many bytes into the queue, or, if there is no room or others wait for it, into the line.
-    /// `waker` is woken when there is a result. Returns the record's key, and the committer's waker
-    /// if that has to be woken; or the record. (No record is dropped in here, as that may run any
-    /// code.)
+    /// Takes a record of so many bytes into the queue, or, if there is no room or others wait for
+    /// it, into the line. `waker` is woken when there is a result. Returns the record's key, and
+    /// the committer's waker if that has to be woken; or the record. (No record is dropped in here,
+    /// as that may run any code.)
     pub(super) fn push(
         &mut self,
         record: R,
@@ -321,8 +321,8 @@ impl<W, R, P> Batches<W, R, P> {
     }
 
     /// The batch has been written and synced. Completes up to `most` of its records with as many of
-    /// `receipts`, which are in their order, and adds tasks to wake to `wake`. Returns whether there
-    /// are more, for which to call it again.
+    /// `receipts`, which are in their order, and adds tasks to wake to `wake`. Returns whether
+    /// there are more, for which to call it again.
     ///
     /// Receipts of cancelled records are returned in `left`, to be dropped outside the lock.
     pub(super) fn complete(

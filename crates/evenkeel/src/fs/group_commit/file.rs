@@ -78,9 +78,9 @@ impl CommitRecord for Bytes {
 /// Implement it for a log in which an append is more than some bytes: it may stand for several
 /// records, or be refused by what came before it. Only the log knows the order of the appends, as
 /// an append that is cancelled in the queue is not written. So the log decides in
-/// [`write`](Self::write), where the order is final and all earlier batches are durable. What it has
-/// decided is told to nobody before the batch is durable. If the batch fails, all its appends fail,
-/// also those that the log would have refused.
+/// [`write`](Self::write), where the order is final and all earlier batches are durable. What it
+/// has decided is told to nobody before the batch is durable. If the batch fails, all its appends
+/// fail, also those that the log would have refused.
 ///
 /// Every [`CommitLog`] is one, for which the [`Position`] is the receipt.
 ///
