@@ -97,8 +97,8 @@ fn too_late(has_body: bool) -> Problem {
         return Problem(StatusCode::REQUEST_TIMEOUT, message);
     }
     let message = format!(
-        "the answer was not ready within {REQUEST_TIMEOUT:?}: the process is too busy; ask for less, \
-         or again later"
+        "the answer was not ready within {REQUEST_TIMEOUT:?}: the process is too busy; ask for \
+         less, or again later"
     );
     Problem(StatusCode::GATEWAY_TIMEOUT, message)
 }

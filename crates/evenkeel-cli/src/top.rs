@@ -32,7 +32,8 @@ pub(crate) struct Options {
     pub(crate) interval: Duration,
     /// Prints a line for each interval, as for a log: the time between two I/O checks of a worker
     /// (loop), polls, switches of threads, deliveries (in) and writes (out) a second, tasks that
-    /// are ready (queue), processors in use, utilisation, occupancy, memory, tasks, descriptors (conns).
+    /// are ready (queue), processors in use, utilisation, occupancy, memory, tasks, descriptors
+    /// (conns).
     /// This is also what is done where the output is no terminal.
     #[arg(long)]
     pub(crate) plain: bool,

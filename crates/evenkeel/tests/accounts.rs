@@ -183,8 +183,8 @@ fn polls_in_the_heavy_pool_have_waited_too() {
     });
 }
 
-/// What the heavy pool computes is no part of the workers' utilisation. A service that does its work
-/// there would seem to have nothing to do.
+/// What the heavy pool computes is no part of the workers' utilisation. A service that does its
+/// work there would seem to have nothing to do.
 #[test]
 fn occupancy_has_the_heavy_pool() {
     watched("occupancy", || {

@@ -160,8 +160,8 @@ struct Watched {
     poll: PollId,
     kind: Kind,
     blocked: bool,
-    /// How long the poll had lasted at the last stack that was got or is asked for, when it was last
-    /// looked at, and how long it has to last for the next; in cycles.
+    /// How long the poll had lasted at the last stack that was got or is asked for, when it was
+    /// last looked at, and how long it has to last for the next; in cycles.
     reached: u64,
     seen: u64,
     next: u64,
@@ -201,8 +201,8 @@ impl Stacks {
         }
     }
 
-    /// For the monitor: takes the stack of a poll, which is a hog's, if one is due. Of the thread it
-    /// is known whether it is blocked.
+    /// For the monitor: takes the stack of a poll, which is a hog's, if one is due. Of the thread
+    /// it is known whether it is blocked.
     pub(crate) fn catch(&self, desks: &Desks, poll: PollId, blocked: bool) {
         let PollId { desk: index, since } = poll;
         let desk = desks.get(index);

@@ -86,8 +86,8 @@ pub(super) fn read(shared: &Shared) -> Vec<HogStats> {
 ///
 /// A stack is taken of most polls that are too long: of at most 100 in a second, or 10 at once.
 /// Those without one are together in rows named `(unknown)`, one for each class, when they have
-/// ended. So the times of all rows add up to those of [`HogStats`], but for polls that have ended in
-/// the last moments.
+/// ended. So the times of all rows add up to those of [`HogStats`], but for polls that have ended
+/// in the last moments.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 #[cfg_attr(
     feature = "serde",

@@ -161,8 +161,8 @@ impl Stats {
         self.lanes.iter().find(|lane| lane.name == name)
     }
 
-    /// The mean of the workers' utilisation, from 0 to 1. Polls in the heavy pool are no part of it:
-    /// see [`occupancy`](Stats::occupancy).
+    /// The mean of the workers' utilisation, from 0 to 1. Polls in the heavy pool are no part of
+    /// it: see [`occupancy`](Stats::occupancy).
     pub fn utilisation(&self) -> f64 {
         // Not `sum()`, which is -0.0 of none.
         let workers = self.workers.iter().map(WorkerStats::utilisation);

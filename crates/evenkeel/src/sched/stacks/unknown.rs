@@ -48,6 +48,7 @@ impl Unknown {
 
     /// Of the classes that have such polls.
     pub(super) fn read(&self) -> Vec<UnknownPolls> {
+        // Relaxed, all: statistics.
         let rows = self.0.iter().enumerate().map(|(index, row)| UnknownPolls {
             class: Class::at(index),
             polls: row.polls.load(Ordering::Relaxed),

@@ -138,8 +138,8 @@ now         1 task, 2 timers, 12 descriptors";
     assert_eq!(text, expected, "\n{text}");
 }
 
-/// The heavy pool counts, a quota too, and a snapshot that says nothing of processors has as many as
-/// workers.
+/// The heavy pool counts, a quota too, and a snapshot that says nothing of processors has as many
+/// as workers.
 #[test]
 fn occupancy_is_of_the_processors() {
     let mut stats = made_up();

@@ -1,8 +1,9 @@
 //! Symbols of the program and of the libraries that it has loaded, read from their files.
 //!
 //! Each reader has tables of its own and shares no lock with others. The thread that makes names of
-//! hogs has the lowest priority, and a dump of tasks must not wait for it. The tables of a file take
-//! tens of megabytes, a part of them pages of the file, and are free when the reader is dropped.
+//! hogs has the lowest priority, and a dump of tasks must not wait for it. The tables of a file
+//! take tens of megabytes, a part of them pages of the file, and are free when the reader is
+//! dropped.
 
 use std::path::{Path, PathBuf};
 
