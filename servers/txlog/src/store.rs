@@ -107,6 +107,11 @@ pub trait Store: Clone + Send + Sync + 'static {
         StoreFigures::default()
     }
 
+    /// How many files it has open, or sockets.
+    fn files(&self) -> usize {
+        1
+    }
+
     /// Called from time to time, to remove records that need not be kept.
     fn maintain(&self) -> impl Future<Output = Result<(), StoreError>> + Send;
 
@@ -326,6 +331,10 @@ impl<D: Disk> Store for Log<D> {
 
     fn figures(&self) -> StoreFigures {
         Log::figures(self)
+    }
+
+    fn files(&self) -> usize {
+        Log::files(self)
     }
 
     async fn maintain(&self) -> Result<(), StoreError> {

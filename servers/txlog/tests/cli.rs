@@ -18,7 +18,9 @@ fn program(arguments: &[&str]) -> Command {
 fn help_teaches_every_command() {
     let (done, said, errors) = run_command(&["--help"]);
     assert!(done && errors.is_empty(), "{errors}");
-    for command in ["serve", "append", "read", "ping", "verify", "bench"] {
+    for command in [
+        "serve", "append", "read", "ping", "logs", "cursors", "verify", "bench",
+    ] {
         assert!(said.contains(command), "{said}");
         let (done, said, errors) = run_command(&[command, "--help"]);
         assert!(

@@ -213,6 +213,39 @@ fn a_log_stays_open_as_long_as_a_connection_has_it_and_gives_way_then() {
     });
 }
 
+#[test]
+fn a_log_with_many_files_leaves_room_for_fewer_others() {
+    run(async {
+        let config = ServerConfig {
+            open_logs_max: 3,
+            ..creating()
+        };
+        let ended = serving_logs(Disks::default(), config, async |address| {
+            let large = connect(address, "large").await.unwrap();
+            // Of segments with 700 bytes each.
+            for _ in 0..15 {
+                large.append(vec![7; 700]).await.unwrap();
+            }
+            let error = connect(address, "small").await.unwrap_err();
+            assert_eq!(error.code(), Some(Code::TooMany));
+            assert!(error.to_string().contains("12 files"), "{error}");
+            drop(large);
+            let small = async {
+                loop {
+                    match connect(address, "small").await {
+                        Ok(small) => break small,
+                        Err(error) => assert_eq!(error.code(), Some(Code::TooMany), "{error}"),
+                    }
+                }
+            };
+            let small = timeout(LIMIT, small).await.expect("large gives way");
+            connect(address, "other").await.unwrap();
+            small.append("taken").await.unwrap();
+        });
+        ended.await.unwrap();
+    });
+}
+
 /// Whether a log is closed is seen by its directory, which others can lock then.
 #[test]
 fn a_log_that_nobody_has_is_closed_and_opened_again() {

@@ -301,6 +301,11 @@ impl<D: Disk> Log<D> {
         }
     }
 
+    /// How many files it has open: its segments, the directory, `LOCK` and the mark.
+    pub fn files(&self) -> usize {
+        self.shared.segments().len() + 3
+    }
+
     /// The largest record it takes, in bytes.
     pub fn record_bytes_max(&self) -> usize {
         self.shared.config.record_bytes_max

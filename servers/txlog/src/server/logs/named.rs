@@ -30,6 +30,10 @@ const OPENING_MAX: usize = 4;
 /// others are not held up.
 const OPENING_PATIENCE: Duration = Duration::from_secs(2);
 
+/// How many files are allowed for each log that may be open. Most have as few; those with more take
+/// them from others.
+const FILES_OF_LOG: usize = 4;
+
 /// The logs that have names.
 pub(super) struct Named<S: Store> {
     source: Box<dyn LogSource<S>>,
@@ -161,7 +165,9 @@ impl<S: Store> Named<S> {
             None => {}
         }
         let open_max = self.config.open_logs_max.max(1);
-        if table.logs.len() < open_max {
+        let files_max = open_max.saturating_mul(FILES_OF_LOG);
+        let files = table.files();
+        if table.logs.len() < open_max && files < files_max {
             let turn = self.turn(&mut table, name);
             return Ok(Step::Begin(turn.ends.subscribe(), turn));
         }
@@ -179,9 +185,11 @@ impl<S: Store> Named<S> {
         if table.logs.values().any(is_busy) {
             return Ok(Step::Full(self.ended.subscribe()));
         }
+        let count = table.logs.len();
         let text = format!(
-            "{open_max} logs have connections, as many as the server keeps open: close those of \
-             one, or give it more by --open-logs-max"
+            "{count} logs with {files} files have connections, and the server keeps {open_max} \
+             logs with {files_max} files open: close the connections of one, or give it more by \
+             --open-logs-max"
         );
         Err(StoreError::new(Code::TooMany, text))
     }
@@ -249,6 +257,17 @@ impl<S: Store> Named<S> {
 
     fn lock(&self) -> MutexGuard<'_, Table<S>> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S: Store> Table<S> {
+    /// How many files all logs have open.
+    fn files(&self) -> usize {
+        let files = self.logs.values().map(|phase| match phase {
+            Phase::Open(log) => log.store.files(),
+            Phase::Busy(_) => FILES_OF_LOG,
+        });
+        files.sum()
     }
 }
 
