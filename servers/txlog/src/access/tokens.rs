@@ -312,7 +312,7 @@ mod tests {
         }
         for wrong in [
             "",
-            "the secret of som",
+            "the secret of so",
             "the secret of some ",
             "The secret of some",
         ] {
