@@ -119,7 +119,7 @@ fn p99_over_syncs(turn: &Turn, percent: u8) -> f64 {
     turn.latencies.percentile(99).as_secs_f64() / turn.syncs.percentile(percent).as_secs_f64()
 }
 
-pub(crate) fn middle_and_spread(ratios: &[f64]) -> String {
+fn middle_and_spread(ratios: &[f64]) -> String {
     let ratios = || ratios.iter().copied();
     match (median(ratios()), Spread::of(ratios())) {
         (Some(median), Some(spread)) => format!("{median:.1} ({spread:.1})"),

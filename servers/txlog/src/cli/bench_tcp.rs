@@ -7,11 +7,11 @@ use std::time::Duration;
 use clap::Args;
 use evenkeel_measure::results::Results;
 use evenkeel_measure::rounds::alternate_aloud;
+use evenkeel_measure::statistics::{Spread, median};
 use evenkeel_measure::table::{Cell, Table};
 use txlog::bench::over_tcp::{Tcp, TcpTurn, pipelined, singles};
 use txlog::bench::{Bench, one_by_one};
 
-use super::bench::middle_and_spread;
 use super::{BenchArguments, Outcome};
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -150,12 +150,16 @@ fn compare(
         let per_second: Vec<f64> = turns.iter().map(TcpTurn::per_second).collect();
         let server: Vec<f64> = turns.iter().filter_map(TcpTurn::server_us).collect();
         let load: Vec<f64> = turns.iter().filter_map(TcpTurn::load_share).collect();
-        said.push(format!(
-            "{name}: {} appends/s; server {} us of processor time each; load {} processors",
-            middle_and_spread(&per_second),
-            middle_and_spread(&server),
-            middle_and_spread(&load),
-        ));
+        let mut line = format!("{name}: {} appends/s", spread_of(&per_second, 0));
+        if !server.is_empty() {
+            let each = spread_of(&server, 2);
+            line = format!("{line}; the server's processor time: {each} us each");
+        }
+        if !load.is_empty() {
+            let busy = spread_of(&load, 2);
+            line = format!("{line}; the clients kept {busy} processors busy");
+        }
+        said.push(line);
     }
     if let [first, .., last] = &turns[..] {
         let ratios: Vec<f64> = first
@@ -167,7 +171,7 @@ fn compare(
         said.push(format!(
             "txlog: {} times the appends of {name}; medians of the rounds, and the least and the \
              greatest",
-            middle_and_spread(&ratios)
+            spread_of(&ratios, 1)
         ));
     }
     for line in &said {
@@ -176,6 +180,15 @@ fn compare(
     println!();
     results.add(table, said)?;
     Ok(())
+}
+
+/// The median, the least and the greatest.
+fn spread_of(figures: &[f64], digits: usize) -> String {
+    let figures = || figures.iter().copied();
+    match (median(figures()), Spread::of(figures())) {
+        (Some(median), Some(spread)) => format!("{median:.digits$} ({spread:.digits$})"),
+        _ => "?".to_owned(),
+    }
 }
 
 const COLUMNS: [&str; 6] = [
