@@ -382,12 +382,12 @@ fn copies_know_the_producers_and_a_repaired_log_those_of_its_records() {
         disk.set(&name, bytes);
         assert_eq!(repair(&disk).await.unwrap().unwrap().next, 61);
         let log = open(&disk).await;
-        // Its record is stored again, under another number, and not taken for the one that was given
-        // up.
-        assert_eq!(log.append("more").await.unwrap(), 61);
+        // Another's record gets its number. It is stored again, and not taken for the lost one.
+        assert_eq!(outcome(&log, batch(9, 0, 1)).await, Ok((61, false)));
         assert_eq!(outcome(&log, batch(7, 59, 1)).await, Ok((62, false)));
         assert_eq!(log.append("again").await.unwrap(), 63);
         let log = open(&disk).await;
+        assert_eq!(outcome(&log, batch(9, 0, 1)).await, Ok((61, true)));
         assert_eq!(outcome(&log, batch(7, 59, 1)).await, Ok((62, true)));
         assert_eq!(outcome(&log, batch(7, 60, 1)).await, Ok((64, false)));
     });
