@@ -67,9 +67,9 @@ impl Default for SessionOptions {
 ///   was not answered. The server knows a repeated batch by its producer and number, so it is
 ///   neither lost nor stored twice.
 /// - It is never repeated blindly. Where the server could not tell, the outcome is
-///   [`Unknown`](AppendError::Unknown): if it speaks version 2 or less of the protocol, if its store
-///   knows no producers, if it has another log than the one to which the batch was sent, or a later
-///   epoch of it, or if it has forgotten the producer.
+///   [`Unknown`](AppendError::Unknown): if it speaks version 2 or less of the protocol, if its
+///   store knows no producers, if it has another log than the one to which the batch was sent, or a
+///   later epoch of it, or if it has forgotten the producer.
 /// - Records are in the log in the order in which they were submitted, but for those that are not
 ///   stored.
 ///

@@ -1,4 +1,5 @@
-//! `check/check.py`, which shares no code with the server, finds that it keeps its promises while it
+//! `check/check.py`, which shares no code with the server, finds that it keeps its promises while
+//! it
 //! is killed: for 20 seconds, or as many as `TXLOG_CHECK_SECONDS` says.
 
 mod support;

@@ -10,8 +10,9 @@
 //! Records of a producer have the numbers 0, 1, 2 and so on, and the portions under way are those
 //! with the latest. A portion that the server refused leaves a gap, and those behind it are refused
 //! for that: they wait in `again` until nothing is under way, and are then a new producer's, which
-//! begins with 0. So what is in `again` comes before what is in `ready`. A portion that was sent, and whose outcome is unknown, leaves a gap as well; then
-//! all that were sent are unknown, since nobody can tell any more which of them the server has.
+//! begins with 0. So what is in `again` comes before what is in `ready`. A portion that was sent,
+//! and whose outcome is unknown, leaves a gap as well; then all that were sent are unknown, since
+//! nobody can tell any more which of them the server has.
 
 use std::collections::VecDeque;
 use std::future::Future;

@@ -1,8 +1,8 @@
 //! Acknowledged messages per second by a JetStream that syncs each one, for comparison.
 //!
 //! Clients publish with an inbox for the acknowledgement, as NATS's own libraries do, and each has
-//! as many pending as those of txlog have. Messages have no headers, which is less work than txlog's
-//! records, each of which is known again when it is repeated.
+//! as many pending as those of txlog have. Messages have no headers, which is less work than
+//! txlog's records, each of which is known again when it is repeated.
 
 use std::collections::VecDeque;
 use std::fs;

@@ -58,7 +58,8 @@ impl Process {
         let address = free_address()?;
         let file = directory.join("nats.conf");
         let text = format!(
-            "listen: \"{address}\"\njetstream {{ store_dir: {directory:?}, sync_interval: always }}\n"
+            "listen: \"{address}\"\n\
+             jetstream {{ store_dir: {directory:?}, sync_interval: always }}\n"
         );
         fs::write(&file, text)?;
         let mut child = Command::new(program)

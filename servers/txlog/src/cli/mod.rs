@@ -157,9 +157,9 @@ pub(crate) struct ServeArguments {
 /// way are sent together. When the connection ends, it connects again, and repeats what was not
 /// answered; the server sees that it is repeated, so that nothing is stored twice.
 ///
-/// At the first record that fails, and at ctrl-c, it ends, and says of all records that it has taken
-/// which are stored, which are surely not, and which may be: those were sent, and it could not be
-/// found out what became of them. Records that it has not taken are not mentioned.
+/// At the first record that fails, and at ctrl-c, it ends, and says of all records that it has
+/// taken which are stored, which are surely not, and which may be: those were sent, and it could
+/// not be found out what became of them. Records that it has not taken are not mentioned.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
