@@ -19,6 +19,7 @@ use crate::class::Class;
 use crate::clock::Clock;
 
 use super::kinds::{HogRow, Known, Verdict};
+use super::short::short;
 use super::stacks::PollId;
 use super::task::cell::Header;
 use super::task::kind::Kind;
@@ -241,6 +242,8 @@ pub struct HogReport {
     pub within: Option<String>,
 }
 
+/// Prints as one line, with the outermost function of the future instead of the whole type, which
+/// may have some thousand characters; the format may change.
 impl std::fmt::Display for HogReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "a task of class `{}`", self.class)?;
@@ -267,7 +270,8 @@ impl std::fmt::Display for HogReport {
         write!(
             f,
             "; {} such {polls} so far; future: {}",
-            self.count, self.future
+            self.count,
+            short(self.future)
         )
     }
 }
@@ -349,6 +353,36 @@ mod tests {
         let (task, join) = new_task(async {}, Never, attributes);
         drop(join);
         task
+    }
+
+    #[test]
+    fn a_report_is_a_line_with_the_function_of_its_future() {
+        let kind = task().header().kind();
+        let report = HogReport {
+            spawned_at: kind.spawned_at,
+            future: "tower::Timeout<tower::Trace<app::serve<app::Db>::{{closure}}>>",
+            name: None,
+            class: Class::NORMAL,
+            length: Duration::from_millis(3),
+            count: 2,
+            suppressed: 0,
+            running: false,
+            blocked: false,
+            function: None,
+            callee: None,
+            within: None,
+        };
+        let text = report.to_string();
+        assert!(text.ends_with("future: app::serve"), "{text}");
+        static LONG: std::sync::LazyLock<String> =
+            std::sync::LazyLock::new(|| vec!["a"; 3000].join("::"));
+        let long = LONG.as_str();
+        let report = HogReport {
+            future: long,
+            ..report
+        };
+        assert!(report.to_string().len() < 300, "{report}");
+        assert_eq!(report.future.len(), long.len(), "whole for programs");
     }
 
     #[test]

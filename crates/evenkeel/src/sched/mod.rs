@@ -11,7 +11,8 @@
 //! - `monitor`: the thread that looks for stuck workers; `tenure`: how a stuck thread loses its
 //!   seat.
 //! - `heavy_pool`: the threads that run hogs; `hog`: what is known of one task's polls, and the
-//!   reports; `kinds`: what is known of alike tasks; `stacks`: when their stacks are taken.
+//!   reports; `short`: the names of futures in them; `kinds`: what is known of alike tasks;
+//!   `stacks`: when their stacks are taken.
 //! - `dumps`: how tasks are asked where they wait.
 //! - `shared`: what a runtime's threads share, and a worker's seat; `context`: which runtime a
 //!   thread is in; `config`: how a runtime is configured; `live`: what of it changes
@@ -54,6 +55,8 @@ pub(crate) mod run_queues;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod shared;
 pub(crate) mod shares;
+#[cfg(not(evenkeel_loom))]
+mod short;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod spawn;
 pub(crate) mod spin;
