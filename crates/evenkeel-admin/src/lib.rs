@@ -30,12 +30,12 @@
 //! | `PUT /settings/delivery` | how readers of new streams are woken: `{"mode": "immediate"}`, `{"mode": "coalesce", "bytes": 65536, "delay_us": 20000}` or `{"mode": "adaptive", "max_delay_us": 20000}`; the server's own connections deliver at once |
 //!
 //! `/tasks` and `/dump` show tasks that have been polled once and have not completed. The list has
-//! the first 100 or `?limit=N`, with the most run time first, or by `?sort=longest` (poll), `polls`
-//! or `since` (in the present state). A dump has the 1 000 that have been in their states for
-//! longest, or `?limit=N`; it waits for them one second, or `?timeout_ms=N`. As text it has the
-//! functions that users name; with `?long=true`, all. It costs a poll of each task that it shows
-//! ([`Handle::dump`](evenkeel::runtime::Handle::dump)). One is made at a time: while it is being
-//! made, who asks for another one gets status 429.
+//! the first 100 or `?limit=N`, with the most run time first, or by `?sort=blocked`, `longest`
+//! (poll), `polls` or `since` (in the present state). A dump has the 1 000 that have been in their
+//! states for longest, or `?limit=N`; it waits for them one second, or `?timeout_ms=N`. As text it
+//! has the functions that users name; with `?long=true`, all. It costs a poll of each task that it
+//! shows ([`Handle::dump`](evenkeel::runtime::Handle::dump)). One is made at a time: while it is
+//! being made, who asks for another one gets status 429.
 //!
 //! A request that cannot be met gets a status and `{"error": "..."}`.
 //!

@@ -52,7 +52,7 @@ fn tasks_are_listed_in_an_order_and_up_to_a_limit() {
         let (task, _sender) = waiting().await;
         let listed = tasks(&admin, "").await;
         assert!(listed.iter().any(|it| it.id == task.id()));
-        for sort in ["run", "longest", "polls", "since"] {
+        for sort in ["run", "blocked", "longest", "polls", "since"] {
             assert_eq!(
                 tasks(&admin, &format!("?sort={sort}&limit=1")).await.len(),
                 1

@@ -14,6 +14,7 @@ pub(crate) const ASKED: usize = 1_000;
 pub(crate) struct Busy {
     pub(crate) task: TaskInfo,
     pub(crate) run: Duration,
+    pub(crate) blocked: Duration,
     pub(crate) polls: u32,
 }
 
@@ -26,21 +27,28 @@ pub(crate) fn busiest(before: &[TaskInfo], now: &[TaskInfo]) -> Vec<Busy> {
     let had_all = before.len() < ASKED;
     let mut busy: Vec<Busy> = Vec::new();
     for task in now {
-        let (run, polls) = match known.get(&key(task)) {
+        let sum = |task: &TaskInfo| task.run.saturating_add(task.blocked);
+        let (was_run, was_blocked, was_polls) = match known.get(&key(task)) {
             // Otherwise it is another task with the same id.
-            Some(was) if was.polls <= task.polls && was.run <= task.run => {
-                (task.run - was.run, task.polls - was.polls)
+            Some(was) if was.polls <= task.polls && sum(was) <= sum(task) => {
+                (was.run, was.blocked, was.polls)
             }
-            Some(_) => (task.run, task.polls),
-            None if had_all => (task.run, task.polls),
-            None => continue,
+            None if !had_all => continue,
+            _ => (Duration::ZERO, Duration::ZERO, 0),
         };
-        if !run.is_zero() {
-            let task = task.clone();
-            busy.push(Busy { task, run, polls });
+        // A poll counts as run time until it is over and was found blocked.
+        let run = task.run.saturating_sub(was_run);
+        let blocked = task.blocked.saturating_sub(was_blocked);
+        if !(run.is_zero() && blocked.is_zero()) {
+            busy.push(Busy {
+                task: task.clone(),
+                run,
+                blocked,
+                polls: task.polls - was_polls,
+            });
         }
     }
-    busy.sort_by_key(|busy| std::cmp::Reverse(busy.run));
+    busy.sort_by_key(|busy| std::cmp::Reverse((busy.run, busy.blocked)));
     busy
 }
 
@@ -84,6 +92,23 @@ mod tests {
             rows(&[task(1, 900, 9)], &[task(1, 30, 1)]),
             [("1".to_owned(), 30, 1)]
         );
+    }
+
+    /// A poll counts as run time until it is over: then it may turn out to have been blocked.
+    #[test]
+    fn what_was_blocked_is_shown_apart() {
+        let blocked = |mut task: TaskInfo, nanos| {
+            task.blocked = Duration::from_nanos(nanos);
+            task
+        };
+        let before = [task(1, 10, 1), task(2, 900, 1)];
+        let now = [blocked(task(1, 30, 2), 500), blocked(task(2, 10, 2), 950)];
+        let rows = busiest(&before, &now);
+        let of = |index: usize| {
+            let it: &Busy = &rows[index];
+            (it.run.as_nanos(), it.blocked.as_nanos(), it.polls)
+        };
+        assert_eq!((of(0), of(1)), ((20, 500, 1), (0, 950, 1)));
     }
 
     #[test]

@@ -122,6 +122,54 @@ fn a_hog_that_computes_is_named_by_its_function() {
     runtime.shutdown(LIMIT).unwrap();
 }
 
+#[inline(never)]
+fn serves(uri: &str) {
+    let within = std::sync::Arc::from(format!("request{{uri={uri}}}"));
+    evenkeel::runtime::within::enter(1, &within);
+    compute_for(Duration::from_millis(20));
+    evenkeel::runtime::within::exit(1);
+}
+
+/// Each of a few spans has its count, and a difference has those of its time.
+#[test]
+fn a_hog_is_counted_in_its_spans() {
+    let runtime = runtime();
+    let began = Instant::now();
+    let of_it = |stats: &evenkeel::stats::Stats| {
+        let mut rows = stats.hog_functions.iter();
+        rows.find(|row| row.function.ends_with("compute_for"))
+            .cloned()
+            .unwrap_or_default()
+    };
+    let count = |row: &HogFunction, uri: &str| {
+        let within = format!("request{{uri={uri}}}");
+        let mut spans = row.spans.iter().filter(|it| it.within == within);
+        spans.next().map_or(0, |it| it.count)
+    };
+    let serve = |uri: &'static str, so_often: u64| loop {
+        let stats = runtime.stats();
+        if count(&of_it(&stats), uri) >= so_often {
+            return stats;
+        }
+        assert!(began.elapsed() < LIMIT, "{:#?}", of_it(&stats));
+        let task = runtime.spawn(async { serves(uri) });
+        runtime.block_on(task).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    serve("/a", 3);
+    let before = serve("/b", 1);
+    let row = of_it(&before);
+    assert!(count(&row, "/a") >= 3, "{row:#?}");
+    assert_eq!(row.spans.len(), 2, "{row:#?}");
+    let text = row.to_string();
+    assert!(text.contains(", within request{uri=/"), "{text}");
+    assert!(text.contains("request{uri=/b} "), "{text}");
+    let row = of_it(&serve("/c", 2).since(&before));
+    assert!(count(&row, "/c") >= 2, "{row:#?}");
+    assert_eq!(count(&row, "/a"), 0, "{row:#?}");
+    runtime.shutdown(LIMIT).unwrap();
+}
+
 #[test]
 fn a_hog_within_a_library_is_named_by_who_called_it_and_what() {
     let runtime = runtime();

@@ -105,6 +105,39 @@ fn the_time_that_a_task_computes_is_its_run_time() {
     }
 }
 
+/// A poll that loses its worker, and one that the heavy pool expects to block.
+#[test]
+fn the_time_that_a_task_blocks_is_not_its_run_time() {
+    let runtime = runtime();
+    runtime.block_on(async {
+        let time = Duration::from_millis(50);
+        let task = evenkeel::spawn(async move {
+            for _ in 0..3 {
+                std::thread::sleep(time);
+                yield_now().await;
+            }
+            pending::<()>().await;
+        });
+        let computes = evenkeel::spawn(async move {
+            compute(time);
+            pending::<()>().await;
+        });
+        let entry = when(task.id(), TaskState::Waiting).await;
+        let slack = time / 100;
+        assert!(entry.blocked + slack >= 3 * time, "{entry}");
+        assert!(entry.to_string().contains(" blocked, "), "{entry}");
+        assert!(entry.run < entry.blocked, "{entry}");
+        assert!(entry.longest + slack >= time, "{entry}");
+        assert!(entry.mean().unwrap() + slack >= 3 * time / 4, "{entry}");
+        let other = when(computes.id(), TaskState::Waiting).await;
+        assert_eq!(other.blocked, Duration::ZERO, "{other}");
+        let first = |order| Handle::current().tasks(order, 1)[0].id;
+        assert_eq!(first(TaskOrder::Blocked), task.id());
+        task.abort();
+        computes.abort();
+    });
+}
+
 #[test]
 fn a_task_that_runs_is_running_and_the_poll_counts() {
     let runtime = runtime();

@@ -186,7 +186,7 @@ function showClasses(classes) {
     "longest poll", "hogs"];
   table("classes", heads, classes.map((it) => [
     it.name, shareOf(it.name, it.share), percent(it.got), grouped(it.polls), grouped(it.ready),
-    duration(it.p50), duration(it.p99), duration(it.longest), grouped(it.hogs),
+    duration(it.p50), duration(it.p99), it.longest ? `≤ ${duration(it.longest)}` : duration(null), grouped(it.hogs),
   ]));
 }
 
@@ -197,13 +197,24 @@ function showHogs(hogs, functions) {
   const doing = functions.slice(0, 10).map((it) => [
     { text: `in ${it.function}` }, classNames[it.class] ?? it.class, grouped(it.count), grouped(it.blocked),
     duration(it.ended ? it.total / it.ended : 0), duration(it.longest),
-    { text: [it.callee && `> ${it.callee}`, it.within && `within ${it.within}`].filter(Boolean).join(", ") },
+    { text: [it.callee && `> ${it.callee}`, spans(it)].filter(Boolean).join(", ") },
   ]);
   table("hogs", heads, doing.concat(hogs.slice(0, 20).map((it) => [
     { text: it.name ? `${it.name} (${at(it.spawned_at)})` : at(it.spawned_at) }, classNames[it.class] ?? it.class,
     grouped(it.count), grouped(it.blocked), duration(it.count ? it.total / it.count : 0),
     duration(it.longest), { text: it.future },
   ])), "No task has held up a worker so far.");
+}
+
+// The spans in which a function was found, as `HogFunction::within` of the runtime says them.
+function spans(row) {
+  const known = row.spans ?? [];
+  if (!known.length) return null;
+  const [first] = known;
+  if (known.length === 1 && first.count === row.count) return `within ${first.within}`;
+  const times = (count) => (count === 1 ? "1 time" : `${grouped(count)} times`);
+  const each = known.map((it) => `${it.within} ${times(it.count)}`).join(", ");
+  return `within ${each}${row.spans_others ? `, and ${grouped(row.spans_others)} others` : ""}`;
 }
 
 function showLanes(lanes, earlier, seconds) {
@@ -219,12 +230,13 @@ function showLanes(lanes, earlier, seconds) {
 // To list all tasks takes the server some milliseconds, so it is asked only for who looks.
 async function showTasks() {
   if (!byId("tasks-part").open) return;
-  const heads = ["task", "class", "run", "polls", "mean", "longest", "state", "for", { text: "future" }];
+  const heads = ["task", "class", "run", "blocked", "polls", "mean", "longest", "state", "for",
+    { text: "future" }];
   const tasks = await ask(`tasks?limit=20&sort=${byId("order").value}`);
   table("tasks", heads, tasks.map((it) => [
     { text: `${it.name ? `${it.name} ` : ""}${it.spawned_at.file}:${it.spawned_at.line}` },
-    classNames[it.class] ?? it.class, duration(it.run), grouped(it.polls),
-    duration(it.polls ? it.run / it.polls : null), duration(it.longest), it.state,
+    classNames[it.class] ?? it.class, duration(it.run), duration(it.blocked || null), grouped(it.polls),
+    duration(it.polls ? (it.run + it.blocked) / it.polls : null), duration(it.longest), it.state,
     duration(it.since), { text: it.future },
   ]), "No task has been polled and waits.");
 }

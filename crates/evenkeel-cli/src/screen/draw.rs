@@ -1,6 +1,6 @@
 //! Drawing: pure, so that a test can look at what is drawn.
 
-use evenkeel::stats::show::{Count, Percent, Time};
+use evenkeel::stats::show::{AtMost, Count, Percent, Time};
 use evenkeel::stats::{HogStats, LaneStats};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -170,12 +170,12 @@ fn class_table(view: &View, chosen: usize) -> Table<'static> {
             Count(class.ready as u64).to_string(),
             Time(class.wait_half).to_string(),
             Time(class.wait_most).to_string(),
-            Time(class.longest_poll).to_string(),
+            AtMost(class.longest_poll).to_string(),
             Count(class.hogs).to_string(),
         ])
         .style(style)
     });
-    let widths = [12, 6, 8, 8, 8, 8, 8, 8, 8, 8].map(Constraint::Length);
+    let widths = [12, 6, 8, 8, 8, 8, 8, 8, 10, 8].map(Constraint::Length);
     let names = [
         "class", "share", "wanted", "got", "polls/s", "ready", "wait p50", "wait p99", "longest",
         "hogs",
@@ -189,7 +189,7 @@ fn hog_table(view: &View, shown: &Shown) -> Table<'static> {
     let functions = view.functions.iter().map(|it| {
         let class = view.names.get(it.class.index());
         let callee = it.callee.iter().map(|callee| format!(" > {callee}"));
-        let within = it.within.iter().map(|within| format!(", within {within}"));
+        let within = it.within().map(|within| format!(", within {within}"));
         let doing: String = callee.chain(within).collect();
         Row::new([
             Count(it.count).to_string(),
@@ -236,6 +236,7 @@ fn task_table(view: &View, shown: &Shown) -> Table<'static> {
         let class = view.names.get(task.class.index());
         Row::new([
             Time::of(busy.run).to_string(),
+            Time(Some(busy.blocked).filter(|it| !it.is_zero())).to_string(),
             Count(u64::from(busy.polls)).to_string(),
             Time::of(task.longest).to_string(),
             task.state.to_string(),
@@ -251,6 +252,7 @@ fn task_table(view: &View, shown: &Shown) -> Table<'static> {
         Constraint::Length(8),
         Constraint::Length(8),
         Constraint::Length(8),
+        Constraint::Length(8),
         Constraint::Length(10),
         Constraint::Min(20),
     ];
@@ -259,7 +261,7 @@ fn task_table(view: &View, shown: &Shown) -> Table<'static> {
         None if shown.tasks.are_unknown => "the list of tasks is not known here",
         None => "waiting for the tasks",
     };
-    let names = ["ran", "polls", "longest", "state", "class", last];
+    let names = ["ran", "blocked", "polls", "longest", "state", "class", last];
     Table::new(rows, widths).header(head(names))
 }
 

@@ -189,6 +189,7 @@ impl Done {
                     row.count += found.count;
                     row.ended += found.ended;
                     row.total += found.total;
+                    row.add_spans(found.spans, found.spans_others);
                 }
                 None => self.functions.push(found),
             }

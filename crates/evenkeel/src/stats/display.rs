@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::classes::ClassStats;
 use super::hogs::HogStats;
 use super::lanes::LaneStats;
-use super::show::{Count, Cut, Percent, Time};
+use super::show::{AtMost, Count, Cut, Percent, Time};
 use super::snapshot::Stats;
 use super::workers::WorkerStats;
 
@@ -175,7 +175,7 @@ fn classes(f: &mut Formatter<'_>, rows: &[ClassStats]) -> fmt::Result {
             Count(class.ready as u64),
             Time(class.waits.quantile(0.5)),
             Time(class.waits.quantile(0.99)),
-            Time(class.poll_lengths.quantile(1.0))
+            AtMost(class.poll_lengths.quantile(1.0))
         )?;
     }
     Ok(())

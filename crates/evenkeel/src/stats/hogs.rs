@@ -3,6 +3,7 @@
 mod frames;
 mod naming;
 mod server;
+mod spans;
 mod table;
 
 use std::borrow::Cow;
@@ -18,6 +19,7 @@ use super::site::Site;
 use table::Table;
 
 pub(crate) use server::start as name_hogs;
+pub use spans::HogSpans;
 
 /// The hogs of one kind: tasks of the same type, name and class, spawned by the same line of
 /// source.
@@ -118,9 +120,13 @@ pub struct HogFunction {
     /// The longest of those; since the runtime's start, also in a difference of two snapshots.
     #[cfg_attr(feature = "serde", serde(with = "super::nanos"))]
     pub longest: Duration,
-    /// The spans of `tracing` in which the last of them was found, if it was in one and a layer
-    /// [tells](crate::runtime::within).
-    pub within: Option<String>,
+    /// The spans of `tracing` in which they were found, if they were in some and a layer
+    /// [tells](crate::runtime::within): at most four, the most frequent first. If there are more,
+    /// the rarest give place to others.
+    pub spans: Vec<HogSpans>,
+    /// How many were found in spans that have given place. All counts add up to the polls that were
+    /// in spans.
+    pub spans_others: u64,
     /// Where the task of the last of them was spawned, and the type of its future.
     pub spawned_at: Site,
     /// See `spawned_at`.
@@ -157,7 +163,7 @@ impl fmt::Display for HogFunction {
             let mean = Duration::from_micros(self.mean().as_micros() as u64);
             write!(f, ", {mean:?} on average")?;
         }
-        match &self.within {
+        match self.within() {
             Some(within) => write!(f, ", within {within}"),
             None => Ok(()),
         }

@@ -38,7 +38,7 @@ pub use deliveries::{DeliveryStats, OutputStats, ReadinessStats};
 pub(crate) use dump::take as take_dump;
 pub use dump::{DumpFrame, DumpGroup, DumpOptions, DumpOutcome, DumpedTask, TaskDump, Wait};
 pub use heavy::{HeavyPriority, HeavyStats};
-pub use hogs::{HogFunction, HogProfile, HogStacks, HogStats};
+pub use hogs::{HogFunction, HogProfile, HogSpans, HogStacks, HogStats};
 pub(crate) use hogs::{HogNames, name_hogs, profile};
 pub use host::HostStats;
 pub(crate) use host::LastRead;

@@ -1,8 +1,8 @@
 //! Numbers for people: three digits and a unit. For programs that show statistics as
 //! [`Stats`](super::Stats) does.
 //!
-//! Each has at most eight characters, apart from percentages above 99 999 %, and takes a width and
-//! an alignment.
+//! Each has at most eight characters, apart from percentages above 99 999 %, and ten of [`AtMost`],
+//! and takes a width and an alignment.
 
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
@@ -56,6 +56,29 @@ impl Display for Time {
         };
         let digits = if unit == "ns" { 0 } else { digits(value) };
         f.pad(&format!("{value:.digits$} {unit}"))
+    }
+}
+
+/// A time that what was measured does not exceed, such as the end of a bucket of a histogram.
+///
+/// # Examples
+///
+/// ```
+/// use evenkeel::stats::show::AtMost;
+/// use std::time::Duration;
+///
+/// assert_eq!(AtMost(Some(Duration::from_millis(2))).to_string(), "<=2.00 ms");
+/// assert_eq!(AtMost(None).to_string(), "-");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AtMost(pub Option<Duration>);
+
+impl Display for AtMost {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(_) => f.pad(&format!("<={}", Time(self.0))),
+            None => f.pad("-"),
+        }
     }
 }
 

@@ -33,7 +33,6 @@ subtract! {
     ClassStats: run, heavy, polls, hogs, waits, poll_lengths;
     HeavyStats: hand_offs, early, given_up, refused, monitor;
     HogStats: count, blocked, total;
-    HogFunction: count, ended, blocked, total;
     HogStacks: taken, skipped, failed, unnamed;
     Checks: due, idle, spin, monitor;
     CheckCounts: found, empty;
@@ -42,6 +41,16 @@ subtract! {
     OutputStats: writes, bytes;
     LaneStats: done, refused, expired, waits, runs;
     DiskStats: ring_reads;
+}
+
+impl Subtract for HogFunction {
+    fn subtract(&mut self, earlier: &Self) {
+        self.count.subtract(&earlier.count);
+        self.ended.subtract(&earlier.ended);
+        self.blocked.subtract(&earlier.blocked);
+        self.total.subtract(&earlier.total);
+        self.subtract_spans(earlier);
+    }
 }
 
 impl Subtract for u64 {

@@ -43,9 +43,16 @@ pub struct TaskInfo {
     pub since: Duration,
     /// How often it was polled; no more than 4 294 967 295 are counted.
     pub polls: u32,
-    /// How long all of its polls took, by the clock.
+    /// How long its polls took, by the clock, but for those that were found
+    /// [`blocked`](Self::blocked). One that gave up its seat by
+    /// [`block_in_place`](crate::task::block_in_place) counts here, and so do blocks that are too
+    /// short for a hog.
     #[cfg_attr(feature = "serde", serde(with = "super::nanos"))]
     pub run: Duration,
+    /// How long those of its polls took that were too long, and were found blocked: in a sleep, a
+    /// lock or a call of the system. Each counts here when it is over.
+    #[cfg_attr(feature = "serde", serde(default, with = "super::nanos"))]
+    pub blocked: Duration,
     /// How long the longest took, to about a microsecond; no more than twenty minutes are counted
     /// of one that is over.
     #[cfg_attr(feature = "serde", serde(with = "super::nanos"))]
@@ -83,6 +90,8 @@ pub enum TaskOrder {
     /// The one with the most run time first.
     #[default]
     Run,
+    /// The one that was blocked for longest in all first.
+    Blocked,
     /// The one with the longest poll first.
     Longest,
     /// The one with the most polls first.
@@ -101,7 +110,8 @@ impl TaskInfo {
             TaskState::Running => self.since,
             _ => Duration::ZERO,
         };
-        let over = self.run.saturating_sub(under_way);
+        let all = self.run.saturating_add(self.blocked);
+        let over = all.saturating_sub(under_way);
         over.checked_div(self.polls)
     }
 }
@@ -111,8 +121,9 @@ impl Display for TaskInfo {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:>8} run, {} in {} polls, longest {}, {} for {}, class {}, {}",
+            "{:>8} run, {}{} in {} polls, longest {}, {} for {}, class {}, {}",
             Time::of(self.run),
+            Blocked(self.blocked),
             Time(self.mean()),
             Count(u64::from(self.polls)),
             Time::of(self.longest),
@@ -126,6 +137,18 @@ impl Display for TaskInfo {
             None => write!(f, ", {}", Cut(&self.future, FUTURE_MAX))?,
         }
         write!(f, ", task {}", self.id)
+    }
+}
+
+/// Nothing for most tasks.
+struct Blocked(Duration);
+
+impl Display for Blocked {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.0.is_zero() {
+            return Ok(());
+        }
+        write!(f, "{} blocked, ", Time::of(self.0))
     }
 }
 
@@ -174,9 +197,15 @@ impl Row {
         }
     }
 
+    /// Of what is not blocked.
+    fn run(&self) -> u64 {
+        self.polls.spent.saturating_sub(self.polls.blocked)
+    }
+
     fn rank(&self, order: TaskOrder) -> u64 {
         match order {
-            TaskOrder::Run => self.polls.spent,
+            TaskOrder::Run => self.run(),
+            TaskOrder::Blocked => self.polls.blocked,
             TaskOrder::Longest => self.polls.longest,
             TaskOrder::Polls => self.polls.count.into(),
             TaskOrder::Since => self.since,
@@ -199,7 +228,8 @@ impl Row {
             },
             since: time(self.since),
             polls: self.polls.count,
-            run: time(self.polls.spent),
+            run: time(self.run()),
+            blocked: time(self.polls.blocked),
             longest: time(self.polls.longest),
         }
     }

@@ -72,7 +72,7 @@ fn workers_classes_hogs_lanes_and_rates_are_shown() {
         "127.0.0.1:7070  up 3.00 s, utilisation 50 %, occupancy 25 %, 70 % of a processor, 12.0 MB",
         "in 400/s, 584 kB/s   out 20/s",
         "polls 3000/s   ready 9   tasks 100 k",
-        "normal       50     50 %     75 %     1000     3        4.00 us  64.0 us",
+        "normal       50     50 %     75 %     1000     3        4.00 us  64.0 us  <=64.0 us  0",
         "blocking             0/8        0        5",
         "1        50.0 ms  50.0 ms  normal     src/main.rs:7:1 app::serve",
         "q quit",
@@ -121,7 +121,7 @@ fn the_busiest_tasks_take_the_place_of_the_hogs() {
     };
     shown.tasks.busy = Some(busiest(&[task(1_000_000)], &[task(4_000_000)]));
     let text = drawn(&shown, 110, 30);
-    let row = "3.00 ms  0        2.00 ms  waiting  normal     src/main.rs:9:5 app::serve";
+    let row = "3.00 ms  -        0        2.00 ms  waiting  normal     src/main.rs:9:5 app::serve";
     assert!(text.contains(row), "{row} is not in\n{text}");
     assert!(!text.contains("main.rs:7"), "a hog is in\n{text}");
     shown.tasks = Tasks {

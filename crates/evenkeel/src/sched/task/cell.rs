@@ -793,7 +793,7 @@ unsafe fn drop_waker(data: *const ()) {
 
 /// A program may have a million tasks.
 #[cfg(not(any(evenkeel_loom, evenkeel_preempt, evenkeel_tsan)))]
-const _: () = assert!(size_of::<Header>() <= 72);
+const _: () = assert!(size_of::<Header>() <= 80);
 
 #[cfg(all(test, evenkeel_loom))]
 mod models;

@@ -36,7 +36,7 @@ const COARSE: u32 = 10;
 /// What those of a task's polls took that have returned pending. One that completes the task is not
 /// counted, as nobody would see it.
 ///
-/// Sixteen bytes of each task. That they are all written costs little: the runner has the task's
+/// 24 bytes of each task. That they are all written costs little: the runner has the task's
 /// header in its cache, and has just read the clock to charge the class.
 #[derive(Debug)]
 pub(crate) struct Polls {
@@ -45,6 +45,8 @@ pub(crate) struct Polls {
     longest: AtomicU32,
     /// Their sum, in cycles.
     spent: Count,
+    /// What of it was blocked.
+    blocked: Count,
 }
 
 /// The same at one moment, in cycles.
@@ -53,6 +55,8 @@ pub(crate) struct PollCounts {
     pub(crate) count: u32,
     pub(crate) longest: u64,
     pub(crate) spent: u64,
+    /// Contained in `spent`, but for a moment before that has it as well.
+    pub(crate) blocked: u64,
 }
 
 impl Polls {
@@ -61,6 +65,7 @@ impl Polls {
             count: AtomicU32::new(0),
             longest: AtomicU32::new(0),
             spent: Count::new(),
+            blocked: Count::new(),
         }
     }
 
@@ -81,6 +86,14 @@ impl Polls {
         }
     }
 
+    /// A poll of about this length was found blocked. To be said before it is counted. For the
+    /// task's runner.
+    pub(crate) fn block(&self, length: u64) {
+        if KEPT {
+            self.blocked.add(length);
+        }
+    }
+
     pub(crate) fn read(&self) -> PollCounts {
         // Relaxed, all: see the module.
         let (count, spent) = (self.count.load(Ordering::Relaxed), self.spent.load());
@@ -90,6 +103,7 @@ impl Polls {
             // The mean of polls that are shorter than the unit is exact.
             longest: longest.max(spent / u64::from(count).max(1)),
             spent,
+            blocked: self.blocked.load(),
         }
     }
 }
@@ -102,6 +116,7 @@ mod tests {
     fn polls_are_counted_summed_and_the_longest_kept() {
         let polls = Polls::new();
         assert_eq!(polls.read(), PollCounts::default());
+        polls.block(9 << COARSE);
         for length in [5 << COARSE, 9 << COARSE, 1 << COARSE] {
             polls.count(length);
         }
@@ -109,6 +124,7 @@ mod tests {
             count: 3,
             longest: 9 << COARSE,
             spent: 15 << COARSE,
+            blocked: 9 << COARSE,
         };
         assert_eq!(polls.read(), expected);
     }

@@ -119,8 +119,31 @@ pub(crate) struct Trace {
     pub(crate) places: Vec<Place>,
     /// The task was woken in the poll: it has yielded, for example.
     pub(crate) is_woken: bool,
+    /// The spans that were entered at the first place that was within some.
+    pub(crate) within: Option<String>,
     /// The address of a local of the function that polled the task: frames above are the runner's.
     bottom: usize,
+}
+
+impl Trace {
+    /// For the thread that makes the poll, where it has found out something. The waker may have
+    /// been cloned outside of all spans, by what goes around the future, so notes look as well.
+    fn look_around(&mut self) {
+        #[cfg(not(evenkeel_loom))]
+        if self.within.is_none() {
+            self.within = WITHIN.get().and_then(|here| here());
+        }
+    }
+}
+
+/// What says which spans are entered on this thread.
+#[cfg(not(evenkeel_loom))]
+static WITHIN: crate::sync::OnceLock<fn() -> Option<String>> = crate::sync::OnceLock::new();
+
+/// From now on, traces have what this function says of the thread that makes the poll.
+#[cfg(not(evenkeel_loom))]
+pub(crate) fn note_within(here: fn() -> Option<String>) {
+    let _ = WITHIN.set(here);
 }
 
 /// How many futures of a traced poll are not cut short at first, and after each stack that was
@@ -133,7 +156,7 @@ thread_local! {
     /// A traced poll is under way on this thread.
     static IS_TRACING: Cell<bool> = const { Cell::new(false) };
     static TRACE: RefCell<Trace> = const {
-        RefCell::new(Trace { places: Vec::new(), is_woken: false, bottom: 0 })
+        RefCell::new(Trace { places: Vec::new(), is_woken: false, within: None, bottom: 0 })
     };
 }
 
@@ -201,6 +224,7 @@ fn add_note(noted: Noted) {
             let (stack, noted) = (Vec::new(), Some(noted));
             trace.places.push(Place { stack, noted });
         }
+        trace.look_around();
     });
 }
 
@@ -215,6 +239,7 @@ pub(super) fn note_clone() {
             SPARES.set(SPARED);
             let stack = stack(trace.bottom);
             trace.places.push(Place { stack, noted: None });
+            trace.look_around();
         }
     });
 }

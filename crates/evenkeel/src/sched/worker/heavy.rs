@@ -170,6 +170,9 @@ impl Worker {
         }
         let hog = Hog::of(task, self.poll_id(began), length, blocked);
         self.shared.end_hog(hog, false);
+        if blocked {
+            task.polls.block(length);
+        }
         hog::mark_kept(task);
         true
     }
@@ -205,7 +208,13 @@ impl Worker {
             .heavy_pool
             .judges(self.desk_index, thread::usage().cpu)
         {
-            Some(blocked) => hog::mark(task, blocked),
+            Some(blocked) => {
+                if blocked {
+                    let length = self.clock().cycles().saturating_sub(began);
+                    task.polls.block(length);
+                }
+                hog::mark(task, blocked);
+            }
             None => self.note_short(task, began),
         }
     }
@@ -349,6 +358,9 @@ impl Worker {
                 let noted = self.shared.heavy_pool.note(self.desk_index);
                 let hog = Hog::of(task, self.poll_id(began), length, blocked);
                 self.shared.end_hog(hog, noted);
+                if blocked {
+                    task.polls.block(length);
+                }
                 hog::mark(task, blocked);
             }
             None => {

@@ -124,7 +124,7 @@ worker         run    check     spin    steal     lend     park    parks
 0             48 %    5.0 %    0.1 %    0.2 %    0.0 %     47 %     1234
 1            2.0 %    5.0 %    0.1 %    0.2 %    0.0 %     93 %     1234
 class        share      got    polls     hogs    ready  wait p50      p99  longest poll
-normal       100 %    100 %    250 k      412        3   4.10 us  1.05 ms       67.1 ms
+normal       100 %    100 %    250 k      412        3   4.10 us  1.05 ms     <=67.1 ms
 heavy pool  1 of 2 threads, 0 blocked, 0 queued; 400 hand-offs, 0 refused
 hog         412 polls (2 blocked) of 50.0 ms, at most 52.0 ms, src/main.rs:12:5: \
 app::serve::{{closure}}

@@ -212,7 +212,9 @@ impl Tools {
         row.count += 1;
         row.spawned_at.clone_from(&spawned_at);
         row.future = caught.kind.future.name().into();
-        row.within.clone_from(&caught.within);
+        if let Some(within) = &caught.within {
+            row.count_spans(within);
+        }
         if self.polls.len() >= POLLS_MAX {
             self.polls.clear();
         }
