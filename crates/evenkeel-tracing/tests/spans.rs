@@ -132,6 +132,47 @@ fn a_span_goes_along_with_its_task() {
     assert_eq!(other, None, "it has no span");
 }
 
+/// The poll that a dump makes enters the task's spans, as every poll does.
+#[test]
+fn a_dump_says_which_spans_a_task_waits_in() {
+    use evenkeel::stats::DumpOptions;
+    use tracing::Instrument;
+    use tracing::instrument::WithSubscriber;
+
+    let runtime = Builder::new().workers(1).build().expect("it starts");
+    let subscriber = tracing::Dispatch::new(layered());
+    let spawn = |uri: &str| {
+        let waits = async {
+            let query = time::sleep(10 * LIMIT);
+            query.instrument(info_span!("query")).await;
+        };
+        let span = dispatcher::with_default(&subscriber, || info_span!("request", uri));
+        runtime.spawn(waits.instrument(span).with_subscriber(subscriber.clone()))
+    };
+    let tasks = [spawn("/a"), spawn("/b")];
+    let other = runtime.spawn(time::sleep(10 * LIMIT));
+    let handle = runtime.handle();
+    let dumped = runtime.block_on(async {
+        let options = DumpOptions::new().timeout(LIMIT);
+        // They have to be in the list: polled once.
+        while handle.stats().tasks_waiting < 3 {
+            task::yield_now().await;
+        }
+        handle.dump(options).await.expect("it is not refused")
+    });
+    let within = |id| {
+        let mut all = dumped.groups.iter().flat_map(|group| &group.tasks);
+        let found = all.find(|it| it.task.id == id).expect("it is dumped");
+        found.within.clone()
+    };
+    let [a, b] = tasks.map(|task| within(task.id()));
+    assert_eq!(a.as_deref(), Some("request{uri=/a}:query"));
+    assert_eq!(b.as_deref(), Some("request{uri=/b}:query"));
+    assert_eq!(within(other.id()), None);
+    let text = dumped.to_string();
+    assert!(text.contains("; within request{uri=/a}:query"), "{text}");
+}
+
 #[test]
 fn long_values_are_cut_and_lines_are_joined() {
     in_task(layered(), || {

@@ -20,6 +20,7 @@ use super::task::Id;
 use super::task::cell::{Header, Reference};
 use super::task::state::Phase;
 use super::task::trace::{self, Trace};
+use super::within;
 
 /// So many tasks are asked at once, so that others need not wait behind the polls of all.
 const ASKED_AT_ONCE: usize = 64;
@@ -79,6 +80,7 @@ impl Dumps {
         tasks: &[Reference],
         deadline: Instant,
     ) -> HashMap<Id, Trace> {
+        trace::note_within(within::here);
         self.state.lock().is_open = true;
         let mut asked = 0;
         for some in tasks.chunks(ASKED_AT_ONCE) {

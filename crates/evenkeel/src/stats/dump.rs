@@ -147,6 +147,10 @@ pub struct DumpedTask {
     /// What it waits for: one for each of the group's stacks; `None` where another crate's future
     /// waits, such as a lock of `tokio::sync`.
     pub waits: Vec<Option<Wait>>,
+    /// The spans of `tracing` that it was within where it waits, the outermost first, if a layer
+    /// [tells](crate::runtime::within): at the first of the places that is within some.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub within: Option<String>,
 }
 
 /// What one of the runtime's own futures waits for.

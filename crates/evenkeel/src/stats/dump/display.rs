@@ -61,6 +61,9 @@ impl Display for DumpGroup {
             for wait in dumped.waits.iter().flatten() {
                 write!(f, "; {wait}")?;
             }
+            if let Some(within) = &dumped.within {
+                write!(f, "; within {within}")?;
+            }
         }
         match self.tasks.len().saturating_sub(TASKS_MAX) {
             0 => Ok(()),

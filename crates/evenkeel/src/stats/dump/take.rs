@@ -27,6 +27,7 @@ struct Found {
     outcome: DumpOutcome,
     info: TaskInfo,
     places: Vec<Place>,
+    within: Option<String>,
     spawned_at: usize,
 }
 
@@ -75,10 +76,12 @@ fn look(shared: &Shared, before: &Row, task: &Reference, trace: Option<Trace>) -
         DumpOutcome::NotReached => info.state = TaskState::Ready,
         DumpOutcome::Runs | DumpOutcome::Completed => {}
     }
+    let Trace { places, within, .. } = trace.unwrap_or_default();
     Found {
         outcome,
         info,
-        places: trace.unwrap_or_default().places,
+        places,
+        within,
         spawned_at,
     }
 }
@@ -115,6 +118,7 @@ fn gather(found: impl Iterator<Item = Found>) -> Vec<DumpGroup> {
         groups[index].tasks.push(DumpedTask {
             task: task.info,
             waits: notes.into_iter().map(|noted| noted.map(wait)).collect(),
+            within: task.within,
         });
     }
     groups.sort_by_key(|group| std::cmp::Reverse(group.tasks.len()));
