@@ -74,13 +74,14 @@ impl<S: Store> Lookup<S> {
             bytes_max: 0,
         };
         let context = &self.context;
-        // It is never closed.
-        let _turn = context.seeks.acquire().await;
         let bytes_max = self.log.store.record_bytes_max();
         let room = admitted(context, bytes_max, (&self.peer, &self.share), LIMITS).await;
         let Some(_room) = room else {
             return self.refused(busy(context));
         };
+        // After the memory: one that waits for memory must not keep a turn from others. It is
+        // never closed.
+        let _turn = context.seeks.acquire().await;
         let id = self.id;
         match self.log.store.seek(time_ms).await {
             Ok(sequence) => Response::Sought { id, sequence },

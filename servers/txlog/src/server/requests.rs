@@ -268,9 +268,12 @@ impl<S: Store> Requests<S> {
                 answer = work => answer,
                 () = others.closed() => return,
             };
+            // As of a read: see there.
+            let Ok(room) = others.reserve().await else {
+                return;
+            };
             drop(place);
-            // If the sender has ended, the connection is about to end.
-            let _ = others.send(Answer::Small(answer)).await;
+            room.send(Answer::Small(answer));
         }));
     }
 
