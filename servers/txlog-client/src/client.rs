@@ -235,11 +235,13 @@ impl Client {
             records,
             expected,
             producer,
+            not_before,
         } = batch;
         let request = |id| Request::Batch {
             id,
             expected,
             producer,
+            not_before,
             records,
         };
         let answer = asked.send(place, request).await?;

@@ -20,6 +20,7 @@
 //!                                             88    refused   id:8 code:2 numbers:8,8 text
 //! 06    batch    id:8 flags:1 (expected:8)    89    stored    id:8 first:8 count:4 flags:1
 //!                (producer:16 number:8)
+//!                (not_before:8)
 //!                count:4 and for each
 //!                length:4 bytes
 //! 07    seek     id:8 time_ms:8               8a    sought    id:8 sequence:8
@@ -41,10 +42,11 @@
 //! needs neither is the same in all versions.
 //!
 //! Flags of `hello`: 1, create the log if there is none of that name. Of `batch`: 1, it has the
-//! number that its first record is to get, or else it is refused; 2, it has a producer. Of
-//! `stored`: 1, these records had been stored before. Of `cursor` as a request: 0 asks where a
-//! named cursor is, 1 sets it, 2 removes it; in the answer: 1, there is one. The bracketed fields
-//! are there if the flags say so. Of a log in a list: 1, it is open; 2, its numbers are known.
+//! number that its first record is to get, or else it is refused; 2, it has a producer; 4, that
+//! producer may have sent it before. Of `stored`: 1, these records had been stored before. Of
+//! `cursor` as a request: 0 asks where a named cursor is, 1 sets it, 2 removes it; in the answer:
+//! 1, there is one. The bracketed fields are there if the flags say so. Of a log in a list: 1, it
+//! is open; 2, its numbers are known.
 //!
 //! A list has the names that are greater than that of the request, as many as fit into a frame of
 //! 64 KiB, and says whether there are more.
@@ -71,6 +73,12 @@
 //! and others are not: the next one has to begin with the number that comes next. If that is behind
 //! the whole batch, all of it is stored, and the server no longer knows where, or it is not in a
 //! row. What records hold is not compared.
+//!
+//! A server forgets producers. One that it does not know begins with 0, as a new one does, so a
+//! first batch that is sent again has to say so (4), with a number below which no copy of it can
+//! be: the log's next number as the client knew it when it sent the first one. It is refused as
+//! `ProducerUnknown` if the server has forgotten a producer with records from there on: then it
+//! cannot tell whether that was this one.
 
 mod batched;
 mod code;
@@ -114,7 +122,7 @@ pub const TOKEN_BYTES_MAX: usize = 256;
 pub const SMALL_BYTES_MAX: usize = 128;
 
 /// What a frame adds to all records of a batch, at most.
-pub const BATCH_OVERHEAD: usize = 1 + 8 + 1 + 8 + 16 + 8 + 4;
+pub const BATCH_OVERHEAD: usize = 1 + 8 + 1 + 8 + 16 + 8 + 8 + 4;
 
 /// What a frame adds to each record of a batch.
 pub const BATCHED_OVERHEAD: usize = 4;

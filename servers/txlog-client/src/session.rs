@@ -44,6 +44,10 @@ pub struct SessionOptions {
     pub pending_max: usize,
     /// How many bytes of records may be pending; 8 MiB by default. A larger record is taken alone.
     pub pending_bytes_max: usize,
+    /// Whether records are tried on when the server says that its log has failed; by default they
+    /// are. That passes if somebody starts the server again, or its store is there again. If not,
+    /// they are [unknown](AppendError::Unknown) at once, with what the server says.
+    pub wait_for_failed_log: bool,
 }
 
 impl Default for SessionOptions {
@@ -52,6 +56,7 @@ impl Default for SessionOptions {
             give_up_after: Duration::from_secs(60),
             pending_max: 16_384,
             pending_bytes_max: 8 << 20,
+            wait_for_failed_log: true,
         }
     }
 }
@@ -148,6 +153,7 @@ impl Session {
             room: Arc::clone(&room),
             give_up,
             give_up_after: options.give_up_after,
+            waits_for_log: options.wait_for_failed_log,
             producer: u128::from_le_bytes(id),
         });
         drop(evenkeel::spawn(carrier.run()));

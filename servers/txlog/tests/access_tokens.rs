@@ -21,6 +21,7 @@ fn batch(id: u64) -> Request {
         id,
         expected: None,
         producer: None,
+        not_before: None,
         records: ["of a batch"].iter().collect(),
     }
 }

@@ -222,7 +222,7 @@ async fn produce(address: String, producer: u128, stored: Stored, end: u64) {
             let batch = Batch {
                 records: records.collect(),
                 producer: Some(Produced { producer, number }),
-                expected: None,
+                ..Batch::default()
             };
             let Ok(submitted) = connection.submit_batch(batch).await else {
                 return;

@@ -51,6 +51,8 @@ async fn outcome(log: &Log<MemoryDisk>, batch: Batch) -> Result<(u64, bool), Ref
 enum Op {
     /// A batch of this producer, so far from its next number, of so many records.
     Batch(u128, i64, u64),
+    /// A first batch of this producer, sent again, with a lowest number so far from the next one.
+    Again(u128, u64),
     /// A record without a producer, between two batches.
     Append,
     /// The log is opened again, after it was closed or not.
@@ -66,6 +68,7 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         10 => (0..5_u128, Just(0_i64), 1..4_u64).prop_map(|(p, at, n)| Op::Batch(p, at, n)),
         8 => (0..5_u128, -7..3_i64, 1..4_u64).prop_map(|(p, at, n)| Op::Batch(p, at, n)),
+        4 => (0..5_u128, 0..40_u64).prop_map(|(p, back)| Op::Again(p, back)),
         3 => Just(Op::Append),
         2 => any::<bool>().prop_map(Op::Open),
         2 => Just(Op::Maintain),
@@ -84,6 +87,8 @@ fn op_with_losses() -> impl Strategy<Value = Op> {
 #[derive(Default)]
 struct Model {
     numbers: HashMap<u128, Vec<u64>>,
+    /// The number of each producer's first record, also of those that were forgotten.
+    firsts: HashMap<u128, u64>,
     next: u64,
 }
 
@@ -121,6 +126,9 @@ impl Model {
         let first = self.next;
         self.next += count;
         let numbers = self.numbers.entry(producer).or_default();
+        if numbers.is_empty() {
+            self.firsts.insert(producer, first);
+        }
         numbers.extend(first..first + count);
         (first, false)
     }
@@ -145,6 +153,21 @@ async fn compare(ops: Vec<Op>) {
                 let expected = model.batch(producer, number, count);
                 let found = outcome(&log, batch(producer, number, count)).await;
                 assert_eq!(found, expected, "{producer}: {count} from {number}");
+            }
+            Op::Again(producer, back) => {
+                let not_before = model.next.saturating_sub(back).max(1);
+                let again = batch(producer, 0, 1).not_before(Some(not_before));
+                let found = outcome(&log, again).await;
+                if !model.numbers.contains_key(&producer) {
+                    let first = model.firsts.get(&producer);
+                    let was_stored = first.is_some_and(|first| *first >= not_before);
+                    let is_unknown = found == Err(Refusal::Unknown { number: 0 });
+                    assert!(is_unknown || !was_stored, "{producer}: {found:?}");
+                    if is_unknown {
+                        continue;
+                    }
+                }
+                assert_eq!(found, model.batch(producer, 0, 1), "{producer}, again");
             }
             Op::Append => {
                 assert_eq!(log.append("between").await.unwrap(), model.next);
@@ -246,6 +269,61 @@ fn the_producer_is_forgotten_that_stored_nothing_for_the_longest_time() {
             }
             log = open(&disk).await;
         }
+    });
+}
+
+/// A first batch begins with 0 whether its producer is new or was forgotten.
+#[test]
+fn a_first_batch_is_stored_again_only_if_it_surely_is_not_there() {
+    run(async {
+        let disk = MemoryDisk::new(1);
+        let mut log = open(&disk).await;
+        let again = |producer, not_before| batch(producer, 0, 1).not_before(Some(not_before));
+        // None was forgotten yet.
+        assert_eq!(outcome(&log, again(1, 1)).await, Ok((1, false)));
+        assert_eq!(outcome(&log, again(1, 1)).await, Ok((1, true)));
+        for producer in [2, 3, 4, 5] {
+            outcome(&log, batch(producer, 0, 1)).await.unwrap();
+        }
+        let unknown = Err(Refusal::Unknown { number: 0 });
+        for _ in 0..3 {
+            assert_eq!(outcome(&log, again(1, 1)).await, unknown);
+            assert_eq!(outcome(&log, again(2, 2)).await, unknown);
+            log.close().await.unwrap();
+            log = open(&disk).await;
+        }
+        let next = log.next();
+        assert_eq!(outcome(&log, again(6, next)).await, Ok((next, false)));
+        assert_eq!(outcome(&log, again(7, 3)).await, unknown, "3 was forgotten");
+        // Whoever does not say that it is sent again is new.
+        assert_eq!(outcome(&log, batch(1, 0, 1)).await, Ok((7, false)));
+    });
+}
+
+/// What a damaged log has lost of producers may be anything.
+#[test]
+fn a_first_batch_is_not_stored_again_after_what_was_known_is_lost() {
+    run(async {
+        let disk = MemoryDisk::new(1);
+        let log = open(&disk).await;
+        outcome(&log, batch(1, 0, 1)).await.unwrap();
+        while disk.segments().len() < 4 {
+            log.append("between").await.unwrap();
+        }
+        let before = log.first();
+        log.maintain().await.unwrap();
+        log.trim(log.next()).await.unwrap();
+        assert!(log.first() > before);
+        log.close().await.unwrap();
+        for name in ROSTER_NAMES {
+            if disk.names().contains(&name.to_owned()) {
+                disk.set(name, b"damaged".to_vec());
+            }
+        }
+        let log = open(&disk).await;
+        let again = batch(1, 0, 1).not_before(Some(1));
+        let unknown = Err(Refusal::Unknown { number: 0 });
+        assert_eq!(outcome(&log, again).await, unknown);
     });
 }
 

@@ -15,6 +15,7 @@ fn request(id: u64, expected: Option<u64>, records: &[&str]) -> Request {
         id,
         expected,
         producer: None,
+        not_before: None,
         records: records.iter().collect(),
     }
 }
@@ -118,6 +119,7 @@ fn records_of_no_bytes_take_no_more_memory_than_their_frame() {
             id: 1,
             expected: None,
             producer: None,
+            not_before: None,
             records,
         };
         raw.ask(&many).await;

@@ -22,6 +22,11 @@ pub struct Batch {
     pub expected: Option<u64>,
     /// By which the server knows a batch that it has already stored.
     pub producer: Option<Produced>,
+    /// For a batch that the producer may have sent before: a number below which no copy of it can
+    /// be, such as the log's next number when the first one was sent. With it, a server that has
+    /// forgotten the producer refuses the batch, unless it surely has no copy. Without it, a batch
+    /// that begins with the producer's number 0 is taken for a new producer's.
+    pub not_before: Option<u64>,
 }
 
 impl Batch {

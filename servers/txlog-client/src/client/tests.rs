@@ -229,6 +229,7 @@ fn a_batch_is_one_frame_and_one_answer() {
         records: records.clone(),
         expected: Some(12),
         producer,
+        not_before: Some(9),
     };
     connected(100, |client, mut served| async move {
         let submitted = client.submit_batch(batch).await.unwrap();
@@ -236,6 +237,7 @@ fn a_batch_is_one_frame_and_one_answer() {
             id,
             expected: Some(12),
             producer: sent,
+            not_before: Some(9),
             records: same,
         }) = served.request().await
         else {

@@ -60,6 +60,9 @@ pub enum Request {
         expected: Option<u64>,
         /// By which a repeated batch is known.
         producer: Option<Produced>,
+        /// Of a producer's batch that may have been sent before: its records have no lower number
+        /// than this, if they are stored.
+        not_before: Option<u64>,
         /// The records.
         records: Batched,
     },
@@ -175,8 +178,9 @@ impl Request {
                 id,
                 expected,
                 producer,
+                not_before,
                 records,
-            } => put_batch(buffer, *id, (*expected, *producer), records),
+            } => put_batch(buffer, *id, (*expected, *producer, *not_before), records),
             Request::Seek { id, time_ms } => framed(buffer, 0x07, 16, |buffer| {
                 buffer.put_u64_le(*id);
                 buffer.put_u64_le(*time_ms);
@@ -265,6 +269,9 @@ const EXPECTED: u8 = 1;
 /// The bit of a batch with a producer.
 const PRODUCER: u8 = 2;
 
+/// The bit of a batch that its producer may have sent before.
+const AGAIN: u8 = 4;
+
 fn put_hello(buffer: &mut BytesMut, (min, max): (u16, u16), access: Option<&Access>) {
     let bytes = access.map_or(0, |access| 2 + access.log.len() + access.token.len());
     framed(buffer, 0x01, 8 + bytes, |buffer| {
@@ -298,15 +305,19 @@ fn access(fields: &mut Fields) -> Result<Option<Access>, FrameError> {
 fn put_batch(
     buffer: &mut BytesMut,
     id: u64,
-    (expected, producer): (Option<u64>, Option<Produced>),
+    (expected, producer, not_before): (Option<u64>, Option<Produced>, Option<u64>),
     records: &Batched,
 ) {
     let bytes = records.bytes();
-    let optional = expected.map_or(0, |_| 8) + producer.map_or(0, |_| 24);
+    // It says something about a producer's batch only.
+    let not_before = producer.and(not_before);
+    let optional =
+        expected.map_or(0, |_| 8) + producer.map_or(0, |_| 24) + not_before.map_or(0, |_| 8);
     framed(buffer, 0x06, 8 + 1 + optional + 4 + bytes, |buffer| {
         buffer.put_u64_le(id);
         let expects = expected.map_or(0, |_| EXPECTED);
-        buffer.put_u8(expects | producer.map_or(0, |_| PRODUCER));
+        let produced = producer.map_or(0, |_| PRODUCER);
+        buffer.put_u8(expects | produced | not_before.map_or(0, |_| AGAIN));
         if let Some(expected) = expected {
             buffer.put_u64_le(expected);
         }
@@ -314,13 +325,23 @@ fn put_batch(
             buffer.put_u128_le(producer);
             buffer.put_u64_le(number);
         }
+        if let Some(not_before) = not_before {
+            buffer.put_u64_le(not_before);
+        }
         buffer.put_u32_le(records.count());
         buffer.put_slice(records.as_bytes());
     });
 }
 
 fn batch(fields: &mut Fields) -> Result<Request, FrameError> {
-    let (id, flags) = (fields.u64("id")?, fields.flags(EXPECTED | PRODUCER)?);
+    let (id, flags) = (
+        fields.u64("id")?,
+        fields.flags(EXPECTED | PRODUCER | AGAIN)?,
+    );
+    if flags & (PRODUCER | AGAIN) == AGAIN {
+        let kind = fields.kind;
+        return Err(FrameError::Flags { kind, flags });
+    }
     let expected = match flags & EXPECTED {
         0 => None,
         _ => Some(fields.u64("expected number")?),
@@ -332,10 +353,15 @@ fn batch(fields: &mut Fields) -> Result<Request, FrameError> {
             number: fields.u64("producer's number")?,
         }),
     };
+    let not_before = match flags & AGAIN {
+        0 => None,
+        _ => Some(fields.u64("lowest number")?),
+    };
     Ok(Request::Batch {
         id,
         expected,
         producer,
+        not_before,
         records: fields.batched()?,
     })
 }

@@ -52,15 +52,18 @@ fn change() -> impl Strategy<Value = CursorChange> {
 fn newer_request() -> impl Strategy<Value = Request> {
     prop_oneof![
         (
-            any::<(u64, Option<u64>)>(),
+            any::<(u64, Option<u64>, Option<u64>)>(),
             produced(),
             prop::collection::vec(payload(), 0..5)
         )
-            .prop_map(|((id, expected), producer, records)| Request::Batch {
-                id,
-                expected,
-                producer,
-                records: records.iter().collect()
+            .prop_map(|((id, expected, not_before), producer, records)| {
+                Request::Batch {
+                    id,
+                    expected,
+                    producer,
+                    not_before: producer.and(not_before),
+                    records: records.iter().collect(),
+                }
             }),
         any::<(u64, u64)>().prop_map(|(id, time_ms)| Request::Seek { id, time_ms }),
         (any::<u64>(), ".{0,40}").prop_map(|(id, after)| Request::Logs { id, after }),

@@ -46,6 +46,8 @@ pub(super) struct Carrier {
     room: Arc<Semaphore>,
     give_up: mpsc::UnboundedReceiver<oneshot::Sender<()>>,
     give_up_after: Duration,
+    /// Whether a log that has failed is hoped for.
+    waits_for_log: bool,
     producer: Produced,
     /// How often the records became a new producer's since one was stored.
     renewals: u32,
@@ -53,6 +55,8 @@ pub(super) struct Carrier {
     supported: Way,
     /// The way on this connection, or on the last one.
     way: Way,
+    /// What is appended on this connection from now on gets this number, or a greater one.
+    next: u64,
     /// Sent, in their order, or to be sent next.
     under_way: VecDeque<Portion>,
     /// Refused, and to be sent once nothing is under way.
@@ -69,6 +73,7 @@ pub(super) struct Start {
     /// To settle at once all that is pending, and to tell when it is.
     pub(super) give_up: mpsc::UnboundedReceiver<oneshot::Sender<()>>,
     pub(super) give_up_after: Duration,
+    pub(super) waits_for_log: bool,
     /// The id of its first producer; later ones count on from there.
     pub(super) producer: u128,
 }
@@ -89,6 +94,7 @@ impl Carrier {
             room,
             give_up,
             give_up_after,
+            waits_for_log,
             producer,
         } = start;
         Self {
@@ -98,6 +104,7 @@ impl Carrier {
             room,
             give_up,
             give_up_after,
+            waits_for_log,
             producer: Produced {
                 producer,
                 number: 0,
@@ -105,6 +112,7 @@ impl Carrier {
             renewals: 0,
             supported: Way::Batches,
             way: Way::Batches,
+            next: 0,
             under_way: VecDeque::new(),
             again: VecDeque::new(),
             ready: VecDeque::new(),
@@ -143,12 +151,19 @@ impl Carrier {
                     let Err(error) = self.serve(&client).await else {
                         return;
                     };
+                    if client.end().is_none() {
+                        self.cannot_be_sent(&client, &error);
+                    }
                     self.after(&error);
                 }
-                Err(error) if may_pass(&error) => self.expire(&error),
+                Err(error) if self.may_pass(&error) => self.expire(&error),
                 Err(error) => self.give_up_all(&error),
             }
         }
+    }
+
+    fn may_pass(&self, error: &ClientError) -> bool {
+        may_pass(error) && (self.waits_for_log || error.code() != Some(Code::LogFailed))
     }
 
     /// Why a record was not sent in time.
@@ -163,6 +178,7 @@ impl Carrier {
     async fn serve(&mut self, client: &Client) -> Result<(), ClientError> {
         let info = client.info();
         self.way = self.supported.max(Way::of(&info));
+        self.next = info.next;
         self.resume(client, &info).await?;
         let mut heard = Instant::now();
         loop {
@@ -218,10 +234,34 @@ impl Carrier {
                 self.give_up_sent(&why);
             }
         }
+        // The server may take less at once than the one before.
+        let bytes_max = self.way.bytes_max(info);
+        if self
+            .under_way
+            .iter()
+            .any(|portion| portion.bytes() > bytes_max)
+        {
+            let portions = std::mem::take(&mut self.under_way).into_iter();
+            self.under_way = portions
+                .flat_map(|portion| portion.split(bytes_max))
+                .collect();
+        }
         for portion in &mut self.under_way {
-            send(portion, client, self.way).await?;
+            send(portion, client, (self.way, self.next)).await?;
         }
         Ok(())
+    }
+
+    /// A portion is not for this server, and never will be, though nothing is wrong with the
+    /// connection.
+    fn cannot_be_sent(&mut self, client: &Client, why: &ClientError) {
+        // Answers to what is settled are not to be taken for others'.
+        client.abandon(why.clone());
+        let not_stored = AppendError::NotStored { why: why.clone() };
+        while let Some(portion) = self.under_way.pop_back_if(|last| last.attempts == 0) {
+            portion.failed(&not_stored, &self.room);
+        }
+        self.give_up_sent(why);
     }
 
     /// Portions that were not sent are made anew, as this server may take them in another way.
@@ -256,7 +296,7 @@ impl Carrier {
             // It is under way first, so that it is not lost if it cannot be sent.
             self.under_way.push_back(portion);
             if let Some(portion) = self.under_way.back_mut() {
-                send(portion, client, self.way).await?;
+                send(portion, client, (self.way, self.next)).await?;
             }
         }
         Ok(())
@@ -296,6 +336,7 @@ impl Carrier {
             attempts: 0,
             way: self.way,
             of: None,
+            not_before: 0,
             answer: None,
         })
     }
@@ -328,6 +369,7 @@ impl Carrier {
         let error = match answer {
             Ok((first, count)) if count == portion.entries.len() => {
                 portion.stored(first, &self.room);
+                self.next = self.next.max(first.saturating_add(count as u64));
                 self.link.works();
                 self.renewals = 0;
                 return Ok(());
@@ -342,7 +384,10 @@ impl Carrier {
             }
             Err(error) => error,
         };
-        let verdict = verdict(&error, portion.way, portion.attempts);
+        let verdict = match error.code() {
+            Some(Code::LogFailed) if !self.waits_for_log => Verdict::Unknown,
+            _ => verdict(&error, portion.way, portion.attempts),
+        };
         if verdict != Verdict::Repeat && client.end().is_none() {
             self.link.works();
         }
@@ -501,9 +546,13 @@ async fn until(time: Option<Instant>) {
     }
 }
 
-async fn send(portion: &mut Portion, client: &Client, way: Way) -> Result<(), ClientError> {
+async fn send(
+    portion: &mut Portion,
+    client: &Client,
+    (way, next): (Way, u64),
+) -> Result<(), ClientError> {
     // It takes long only if the connection takes no more bytes.
-    let sent = timeout(SILENCE_MAX, portion.send(client, way)).await;
+    let sent = timeout(SILENCE_MAX, portion.send(client, way, next)).await;
     sent.unwrap_or_else(|_| {
         let why = disconnected(format!("it took no bytes for {SILENCE_MAX:?}"));
         client.abandon(why.clone());

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use evenkeel::time::{sleep, timeout};
+use tokio::sync::watch;
 
 use super::Session;
 use super::backoff::Backoff;
@@ -23,12 +24,14 @@ const ANSWER_MAX: Duration = Duration::from_secs(30);
 #[derive(Clone, Copy, Debug)]
 pub struct ConsumerOptions {
     /// Where to begin if the server knows no consumer of this name; by default with the oldest
-    /// record.
+    /// record. [`ReadFrom::End`] is the end at the time of [`Session::consume`], which then writes
+    /// the place: a consumer that ends before its first acknowledgement goes on from there.
     pub from: ReadFrom,
     /// The place is written when so many records were acknowledged; 1 000 by default.
     pub flush_every: u64,
-    /// The place is written when a record has been acknowledged for so long, as far as
-    /// [`next`](Consumer::next) is being awaited then; a second by default.
+    /// The place is written when a record has been acknowledged for so long; a second by default.
+    /// That happens in the methods of the consumer: while [`next`](Consumer::next) is awaited, and
+    /// otherwise when one of them is called.
     pub flush_after: Duration,
 }
 
@@ -90,7 +93,18 @@ impl Consumer {
         let asking = |client: Client| async move { client.cursor(name).await };
         let follower = match tried(&link, give_up_after, asking).await? {
             Some(cursor) => session.resume(cursor),
-            None => session.follow(options.from),
+            None => {
+                let mut follower = session.follow(options.from);
+                if let ReadFrom::End = options.from
+                    && let Some(end) = follower.place().await?
+                {
+                    // The end is elsewhere when it begins the next time.
+                    let setting =
+                        |client: Client| async move { client.set_cursor(name, end).await };
+                    tried(&link, give_up_after, setting).await?;
+                }
+                follower
+            }
         };
         Ok(Self {
             link,
@@ -119,16 +133,14 @@ impl Consumer {
     /// Cancel safe: no record is lost.
     pub async fn next(&mut self) -> Result<Record, ClientError> {
         loop {
-            let left = self
-                .since
-                .map(|since| self.options.flush_after.saturating_sub(since.elapsed()));
-            let next = match left {
+            self.flush_in_time().await?;
+            let next = match self.left() {
                 None => Ok(self.follower.next().await),
                 Some(left) => timeout(left, self.follower.next()).await,
             };
-            match next {
-                Ok(record) => return record.map(|record| self.deliver(record)),
-                Err(_) => self.flush().await?,
+            // Else it is time to write the place.
+            if let Ok(record) = next {
+                return record.map(|record| self.deliver(record));
             }
         }
     }
@@ -143,13 +155,14 @@ impl Consumer {
     ///
     /// Cancel safe: no record is lost.
     pub async fn try_next(&mut self) -> Result<Option<Record>, ClientError> {
+        self.flush_in_time().await?;
         let record = self.follower.try_next().await?;
         Ok(record.map(|record| self.deliver(record)))
     }
 
     /// Acknowledges this record and all before it. That is durable when it is flushed: after
-    /// [`flush_every`](ConsumerOptions::flush_every) records here, after
-    /// [`flush_after`](ConsumerOptions::flush_after) in [`next`](Consumer::next).
+    /// [`flush_every`](ConsumerOptions::flush_every) records, or after
+    /// [`flush_after`](ConsumerOptions::flush_after).
     ///
     /// # Errors
     ///
@@ -172,7 +185,7 @@ impl Consumer {
         self.since.get_or_insert_with(Instant::now);
         match self.pending >= self.options.flush_every {
             true => self.flush().await,
-            false => Ok(()),
+            false => self.flush_in_time().await,
         }
     }
 
@@ -199,6 +212,25 @@ impl Consumer {
         tried(&self.link, self.give_up_after, setting).await?;
         (self.pending, self.since) = (0, None);
         Ok(())
+    }
+
+    /// How long the place need not be written yet, if it has changed.
+    fn left(&self) -> Option<Duration> {
+        let since = self.since?;
+        Some(self.options.flush_after.saturating_sub(since.elapsed()))
+    }
+
+    /// Writes the place if a record has been acknowledged for long enough.
+    async fn flush_in_time(&mut self) -> Result<(), ClientError> {
+        match self.left() {
+            Some(Duration::ZERO) => self.flush().await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Why there is no connection, if connecting has failed; changes as that does.
+    pub fn trouble(&self) -> watch::Receiver<Option<ClientError>> {
+        self.follower.trouble()
     }
 
     /// Where the next record is read. `None` before the first connection.

@@ -141,6 +141,14 @@ impl SessionFollower {
         Some(cursor)
     }
 
+    /// Finds out where it is, if it was not connected yet: the cursor of the next record.
+    pub(super) async fn place(&mut self) -> Result<Option<Cursor>, ClientError> {
+        if matches!(self.place, Place::Asked(_)) {
+            self.fill(Duration::ZERO).await?;
+        }
+        Ok(self.cursor())
+    }
+
     /// Why there is no connection, if connecting has failed; changes as that does.
     pub fn trouble(&self) -> watch::Receiver<Option<ClientError>> {
         self.link.trouble()

@@ -159,6 +159,11 @@ pub(super) fn may_pass(error: &ClientError) -> bool {
         ClientError::Connect { .. } | ClientError::Disconnected { .. } => true,
         // Also what does not answer in time, or is cut in its welcome.
         ClientError::NotTxlog { .. } => true,
+        // As many logs are open as may be. A request is refused so only for cursors, which stay.
+        ClientError::Fault {
+            code: Code::TooMany,
+            ..
+        } => true,
         ClientError::Refused { code, .. } | ClientError::Fault { code, .. } => matches!(
             code,
             Code::TooManyConnections

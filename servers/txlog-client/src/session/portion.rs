@@ -109,6 +109,10 @@ pub(super) fn record_bytes_max(info: &ServerInfo) -> usize {
         .min(in_batch.saturating_sub(BATCHED_OVERHEAD))
 }
 
+fn bytes(entry: &Entry) -> usize {
+    BATCHED_OVERHEAD + entry.record.len()
+}
+
 /// Records that are sent together.
 pub(super) struct Portion {
     pub(super) entries: Vec<Entry>,
@@ -121,15 +125,24 @@ pub(super) struct Portion {
     pub(super) attempts: u32,
     /// In which way it was sent last.
     pub(super) way: Way,
-    /// To which log it was sent the first time.
+    /// To which log it was sent the first time, and the lowest number that its records may have
+    /// there.
     pub(super) of: Option<Identity>,
+    pub(super) not_before: u64,
     /// Its answer on this connection.
     pub(super) answer: Option<Answer>,
 }
 
 impl Portion {
-    /// Sends it once more on this connection.
-    pub(super) async fn send(&mut self, client: &Client, way: Way) -> Result<(), ClientError> {
+    /// Sends it once more on this connection. `next` is a number below which nothing is stored any
+    /// more.
+    pub(super) async fn send(
+        &mut self,
+        client: &Client,
+        way: Way,
+        next: u64,
+    ) -> Result<(), ClientError> {
+        let is_repeated = self.attempts > 0;
         let mut records = self.entries.iter().map(|entry| &entry.record);
         let answer = match way {
             Way::Batches | Way::Singles | Way::Unnamed => {
@@ -138,6 +151,7 @@ impl Portion {
                     records: records.clone(),
                     expected: None,
                     producer: way.may_repeat().then_some(self.produced),
+                    not_before: is_repeated.then_some(self.not_before),
                 };
                 Answer::Batch(client.submit_batch(batch).await?)
             }
@@ -146,13 +160,51 @@ impl Portion {
                 Answer::Append(client.submit(record).await?)
             }
         };
-        if self.attempts == 0 {
+        if !is_repeated {
             self.of = client.info().identity;
+            self.not_before = next;
         }
         self.attempts += 1;
         self.way = way;
         self.answer = Some(answer);
         Ok(())
+    }
+
+    /// Its bytes, as they count for a server's limit.
+    pub(super) fn bytes(&self) -> usize {
+        self.entries.iter().map(bytes).sum()
+    }
+
+    /// Several portions of up to so many bytes each, in the same order and with the same numbers. A
+    /// record that is larger is in one of its own.
+    pub(super) fn split(self, bytes_max: usize) -> Vec<Self> {
+        let mut parts: Vec<Self> = Vec::new();
+        let (mut number, mut left) = (self.produced.number, 0);
+        for entry in self.entries {
+            let bytes = bytes(&entry);
+            match parts.last_mut().filter(|_| bytes <= left) {
+                Some(part) => {
+                    part.entries.push(entry);
+                    left -= bytes;
+                }
+                None => {
+                    left = bytes_max.saturating_sub(bytes);
+                    parts.push(Self {
+                        since: entry.since,
+                        entries: vec![entry],
+                        records: None,
+                        produced: Produced {
+                            number,
+                            ..self.produced
+                        },
+                        answer: None,
+                        ..self
+                    });
+                }
+            }
+            number += 1;
+        }
+        parts
     }
 
     /// Tells all who wait that the records are stored.

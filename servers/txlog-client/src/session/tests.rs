@@ -1,5 +1,7 @@
 //! Sessions with servers that fail.
 
+mod changes;
+mod consumers;
 mod server;
 
 use std::collections::HashMap;

@@ -18,6 +18,7 @@ pub struct Batch {
     pub(crate) records: Batched,
     pub(crate) expected: Option<u64>,
     pub(crate) producer: Option<Produced>,
+    pub(crate) not_before: Option<u64>,
 }
 
 impl Batch {
@@ -27,6 +28,7 @@ impl Batch {
             records,
             expected: None,
             producer: None,
+            not_before: None,
         }
     }
 
@@ -43,6 +45,14 @@ impl Batch {
     #[must_use]
     pub fn of(self, producer: Option<Produced>) -> Self {
         Self { producer, ..self }
+    }
+
+    /// That the producer may have sent it before. If it is stored, its records have no lower number
+    /// than this. If the producer of a first batch was forgotten, and may have been this one, it is
+    /// refused as [`Refusal::Unknown`].
+    #[must_use]
+    pub fn not_before(self, not_before: Option<u64>) -> Self {
+        Self { not_before, ..self }
     }
 }
 

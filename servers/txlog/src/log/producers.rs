@@ -4,18 +4,23 @@
 //!
 //! | a batch of the producer's numbers `n` to `n + count - 1`; its next is `p` | |
 //! |---|---|
-//! | `n = p`, or `n = 0` of a producer that is not known | is stored |
+//! | `n = p`, or `n = 0` of a producer that is not known, sent for the first time | is stored |
+//! | `n = 0` of a producer that is not known, sent again, and surely not stored before | is stored |
 //! | `n + count <= p`, in one row in the log | has been stored: gets the same numbers again |
 //! | `n + count <= p`, in several rows, or too long ago | refused as [`Past`](Refusal::Past) |
 //! | `n < p < n + count` | refused as a [`Gap`](Refusal::Gap): send what begins with `p` |
 //! | `n > p` | refused as a gap |
-//! | `n > 0` of a producer that is not known | refused as [`Unknown`](Refusal::Unknown) |
+//! | anything else of a producer that is not known | refused as [`Unknown`](Refusal::Unknown) |
 //!
 //! What the records hold is not compared. Where they are is kept for the last [`ROWS_MAX`] rows of
 //! a producer; batches that follow each other in the log without others between are one row.
 //!
 //! If there are too many producers, the one goes that has not stored anything for the longest time.
 //! That depends only on the records, so the log that is opened again knows the same producers.
+//!
+//! A producer that is not known may have been forgotten. Whoever sends a first batch again says
+//! which number a copy of it would have at least. A producer that was forgotten has stored nothing
+//! after the last record of those that were, so if that comes before this number, there is no copy.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -38,6 +43,8 @@ pub struct Producers {
     known: HashMap<u128, Known>,
     /// By the first record of their latest append.
     by_use: BTreeMap<u64, u128>,
+    /// No producer that may have been forgotten has an append that begins behind this record.
+    forgotten: u64,
 }
 
 /// A producer.
@@ -73,11 +80,17 @@ impl Producers {
     /// # Errors
     ///
     /// [`Refusal`]: it cannot be stored.
-    pub fn find(&self, produced: Produced, count: u32) -> Result<Option<u64>, Refusal> {
+    pub fn find(
+        &self,
+        produced: Produced,
+        count: u32,
+        not_before: Option<u64>,
+    ) -> Result<Option<u64>, Refusal> {
         let Produced { producer, number } = produced;
         let Some(Known { next, rows, .. }) = self.known.get(&producer) else {
+            let is_new = not_before.is_none_or(|number| number > self.forgotten);
             return match number {
-                0 => Ok(None),
+                0 if is_new => Ok(None),
                 _ => Err(Refusal::Unknown { number }),
             };
         };
@@ -129,10 +142,16 @@ impl Producers {
         self.known.is_empty()
     }
 
-    /// Forgets all.
-    pub fn clear(&mut self) {
+    /// Forgets all, whose records come before `next`.
+    pub fn clear(&mut self, next: u64) {
         self.known.clear();
         self.by_use.clear();
+        self.forgot_before(next);
+    }
+
+    /// Notes that producers may have been forgotten, with records before `next`.
+    pub fn forgot_before(&mut self, next: u64) {
+        self.forgotten = self.forgotten.max(next.saturating_sub(1));
     }
 
     /// As bytes, as they are known after all records of this log before `next`.
@@ -174,6 +193,8 @@ impl Producers {
 
     /// Reads what [`encode`](Self::encode) wrote; returns it and `next`. `None` if the bytes are
     /// damaged, of another log, or of a later version: then the records have to be read.
+    ///
+    /// Which producers had been forgotten is not written, so any may have been.
     pub fn decode(bytes: &[u8], log_id: u32, count_max: usize) -> Option<(Self, u64)> {
         let (mut fields, crc) = bytes.split_last_chunk::<4>()?;
         if crc32fast::hash(fields) != u32::from_le_bytes(*crc) {
@@ -188,6 +209,7 @@ impl Producers {
         }
         let mut producers = Self::new(count_max);
         let next = fields.try_get_u64_le().ok()?;
+        producers.forgot_before(next);
         for _ in 0..fields.try_get_u32_le().ok()? {
             producers.decode_one(&mut fields)?;
         }
@@ -216,8 +238,9 @@ impl Producers {
     }
 
     fn forget_one(&mut self) {
-        if let Some((_, producer)) = self.by_use.pop_first() {
+        if let Some((latest, producer)) = self.by_use.pop_first() {
             self.known.remove(&producer);
+            self.forgotten = self.forgotten.max(latest);
         }
     }
 }
@@ -243,8 +266,9 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read_and_nothing_that_is_damaged() {
-        let producers = some();
+        let mut producers = some();
         let bytes = producers.encode(5, 100);
+        producers.forgot_before(100);
         assert_eq!(Producers::decode(&bytes, 5, 10), Some((producers, 100)));
         assert_eq!(Producers::decode(&bytes, 6, 10), None, "of another log");
         for bit in 0..bytes.len() * 8 {
@@ -265,7 +289,7 @@ mod tests {
     #[test]
     fn of_too_many_the_latest_are_read() {
         let (two, _) = Producers::decode(&some().encode(5, 100), 5, 2).unwrap();
-        let find = |producer, number| two.find(Produced { producer, number }, 1);
+        let find = |producer, number| two.find(Produced { producer, number }, 1, None);
         assert_eq!(find(7, 7), Err(Refusal::Unknown { number: 7 }));
         assert!(find(0, 3).unwrap().is_some() && find(u128::MAX, 3).unwrap().is_some());
     }

@@ -146,7 +146,7 @@ pub(super) async fn recover<D: Disk>(
         }
     }
     if best.is_none() && !is_used && !last.head.has_producers {
-        return Ok((Producers::new(count_max), Roster::default()));
+        return Ok((none_since(last.first, count_max), Roster::default()));
     }
     let roster = Roster::default();
     *roster.slot.lock().await = best.as_ref().map_or(0, |best| 1 - best.slot);
@@ -160,7 +160,7 @@ pub(super) async fn recover<D: Disk>(
         None => {
             let without = |segment: &Segment<D::File>| !segment.head.has_producers;
             let begin = segments.iter().rposition(without).unwrap_or(0);
-            (Producers::new(count_max), 0, begin)
+            (none_since(segments[begin].first, count_max), 0, begin)
         }
     };
     for (at, segment) in segments.iter().enumerate().skip(begin) {
@@ -176,7 +176,7 @@ pub(super) async fn recover<D: Disk>(
         });
         let walked = walked.await.map_err(LogError::io("read", &segment.name))?;
         if walked.next < end {
-            producers.clear();
+            producers.clear(end);
         }
     }
     if !producers.is_empty() {
@@ -185,6 +185,13 @@ pub(super) async fn recover<D: Disk>(
         roster.set_due(producers.encode(log_id, next));
     }
     Ok((producers, roster))
+}
+
+/// No producers, as far as the records from this one on say: all others may have been forgotten.
+fn none_since(first: u64, count_max: usize) -> Producers {
+    let mut producers = Producers::new(count_max);
+    producers.forgot_before(first);
+    producers
 }
 
 /// Copies what is known of the producers of a log's copy, which has the records from `first` on

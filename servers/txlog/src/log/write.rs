@@ -86,7 +86,7 @@ impl<D: Disk> Writer<D> {
         let count = batch.records.count();
         // A repetition first: what it expects was so when it was stored.
         if let Some(produced) = batch.producer
-            && let Some(first) = active.producers.find(produced, count)?
+            && let Some(first) = active.producers.find(produced, count, batch.not_before)?
         {
             let repeated = true;
             return Ok(Stored {

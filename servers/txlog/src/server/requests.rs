@@ -117,9 +117,11 @@ impl<S: Store> Requests<S> {
                 id,
                 expected,
                 producer,
+                not_before,
                 records,
             } => {
                 let batch = Batch::new(records).expecting(expected).of(producer);
+                let batch = batch.not_before(not_before);
                 self.append(id, Appended::Batch(batch), room).await
             }
             Request::Read {

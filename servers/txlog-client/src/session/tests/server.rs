@@ -8,8 +8,8 @@ use bytes::{Bytes, BytesMut};
 use evenkeel::net::{TcpListener, TcpStream};
 use tokio::io::AsyncWriteExt;
 
-use crate::cursor::Identity;
-use crate::frame::{Batched, Code, Produced, Record, Request, Response, VERSION};
+use crate::cursor::{Cursor, Identity};
+use crate::frame::{Batched, Code, CursorChange, Produced, Record, Request, Response, VERSION};
 use crate::wire::FrameReader;
 
 /// What the server's store supports.
@@ -28,13 +28,27 @@ pub(super) enum Supports {
 pub(super) struct State {
     pub(super) identity: Identity,
     pub(super) records: Vec<Bytes>,
-    /// The next number of each producer, and under which number each of its batches is stored.
+    /// The next number of each producer, and under which number each of its records is stored.
     pub(super) producers: HashMap<u128, (u64, HashMap<u64, u64>)>,
+    /// No producer that was forgotten has records behind this one.
+    pub(super) forgotten: u64,
+    /// The next batch is stored, then its producer is forgotten, and the connection ends.
+    pub(super) forget_next: bool,
+    pub(super) batch_bytes_max: u32,
+    pub(super) cursors: HashMap<String, Cursor>,
+    /// How requests about cursors are refused.
+    pub(super) refuse_cursors: Option<Code>,
+    /// How this many further hellos are refused.
+    pub(super) refuse_hellos: Option<(u32, Code)>,
     pub(super) supports: Supports,
     /// Of so many requests that append, one ends the connection; half of these are stored before.
     pub(super) cut_one_in: u64,
     /// Requests are neither stored nor answered.
     pub(super) is_hung: bool,
+    /// Requests that append are not answered.
+    pub(super) is_silent: bool,
+    /// How many requests that append have come.
+    pub(super) arrived: usize,
     /// How this many further batches are refused.
     pub(super) refuse: Option<(u32, Code)>,
     /// How many records each request that appends had.
@@ -52,9 +66,17 @@ impl Fake {
             identity: Identity { log: 7, epoch: 1 },
             records: Vec::new(),
             producers: HashMap::new(),
+            forgotten: 0,
+            forget_next: false,
+            batch_bytes_max: 1 << 16,
+            cursors: HashMap::new(),
+            refuse_cursors: None,
+            refuse_hellos: None,
             supports,
             cut_one_in: 0,
             is_hung: false,
+            is_silent: false,
+            arrived: 0,
             refuse: None,
             portions: Vec::new(),
             chance: 1,
@@ -106,7 +128,11 @@ impl Fake {
     }
 
     fn welcome(&self) -> Response {
-        let state = self.state();
+        let mut state = self.state();
+        if let Some(code) = next_refusal(&mut state.refuse_hellos) {
+            let text = "as the test wants".to_owned();
+            return Response::Fault { code, text };
+        }
         let is_old = state.supports == Supports::Old;
         Response::Welcome {
             version: if is_old { VERSION - 1 } else { VERSION },
@@ -115,9 +141,20 @@ impl Fake {
             first: 1,
             next: state.records.len() as u64 + 1,
             of: Some(state.identity),
-            batch_bytes_max: (!is_old).then_some(1 << 16),
+            batch_bytes_max: (!is_old).then_some(state.batch_bytes_max),
         }
     }
+}
+
+/// How the next one is refused.
+fn next_refusal(refuse: &mut Option<(u32, Code)>) -> Option<Code> {
+    let (left, code) = refuse.as_mut()?;
+    let code = *code;
+    *left -= 1;
+    if *left == 0 {
+        *refuse = None;
+    }
+    Some(code)
 }
 
 impl State {
@@ -127,9 +164,16 @@ impl State {
         one_in > 0 && (self.chance >> 33).is_multiple_of(one_in)
     }
 
+    /// Forgets all producers, as if others had stored something since.
+    pub(super) fn forget(&mut self) {
+        self.producers.clear();
+        self.forgotten = self.records.len() as u64;
+    }
+
     /// The answer, or none if it is hung; the end of the connection if there is not even that.
     fn answer(&mut self, request: Request) -> Option<Option<Response>> {
         let appends = matches!(request, Request::Append { .. } | Request::Batch { .. });
+        self.arrived += usize::from(appends);
         if appends && self.is_hung {
             return Some(None);
         }
@@ -147,9 +191,10 @@ impl State {
             Request::Batch {
                 id,
                 producer,
+                not_before,
                 records,
                 ..
-            } => match self.batch(id, producer, records) {
+            } => match self.batch(id, producer.map(|it| (it, not_before)), records) {
                 Ok(stored) => stored,
                 Err(code) => {
                     let text = "as the test wants".to_owned();
@@ -158,23 +203,26 @@ impl State {
             },
             Request::Read { id, from, of, .. } => self.read(id, from, of),
             Request::Ping { id } => Response::Pong { id },
+            Request::Cursor { id, name, change } => self.cursor(id, name, change),
             other => panic!("{other:?} is not asked for"),
         };
+        if appends && std::mem::take(&mut self.forget_next) {
+            self.forget();
+            return None;
+        }
+        if appends && self.is_silent {
+            return Some(None);
+        }
         (!is_cut).then_some(Some(answer))
     }
 
     fn batch(
         &mut self,
         id: u64,
-        produced: Option<Produced>,
+        produced: Option<(Produced, Option<u64>)>,
         records: Batched,
     ) -> Result<Response, Code> {
-        if let Some((left, code)) = &mut self.refuse {
-            let code = *code;
-            *left -= 1;
-            if *left == 0 {
-                self.refuse = None;
-            }
+        if let Some(code) = next_refusal(&mut self.refuse) {
             return Err(code);
         }
         match self.supports {
@@ -185,7 +233,7 @@ impl State {
         }
         self.portions.push(records.count() as usize);
         let count = records.count();
-        let Some(Produced { producer, number }) = produced else {
+        let Some((Produced { producer, number }, not_before)) = produced else {
             let first = self.records.len() as u64 + 1;
             let all = records.iter().map(Bytes::copy_from_slice);
             self.records.extend(all);
@@ -197,7 +245,8 @@ impl State {
                 repeated,
             });
         };
-        if number > 0 && !self.producers.contains_key(&producer) {
+        let is_new = number == 0 && not_before.is_none_or(|number| number > self.forgotten);
+        if !is_new && !self.producers.contains_key(&producer) {
             return Err(Code::ProducerUnknown);
         }
         let (next, stored) = self.producers.entry(producer).or_default();
@@ -207,7 +256,8 @@ impl State {
             None => return Err(Code::ProducerGap),
         };
         if !repeated {
-            stored.insert(number, first);
+            let all = u64::from(count);
+            stored.extend((number..number + all).zip(first..));
             *next = number + u64::from(count);
             let records = records.iter().map(Bytes::copy_from_slice);
             self.records.extend(records);
@@ -218,6 +268,20 @@ impl State {
             count,
             repeated,
         })
+    }
+
+    fn cursor(&mut self, id: u64, name: String, change: CursorChange) -> Response {
+        if let Some(code) = self.refuse_cursors {
+            let text = "as the test wants".to_owned();
+            return Response::Refused { id, code, text };
+        }
+        match change {
+            CursorChange::Keep => {}
+            CursorChange::Set(cursor) => drop(self.cursors.insert(name.clone(), cursor)),
+            CursorChange::Remove => drop(self.cursors.remove(&name)),
+        }
+        let cursor = self.cursors.get(&name).copied();
+        Response::Cursor { id, cursor }
     }
 
     fn read(&self, id: u64, from: u64, of: Option<Identity>) -> Response {

@@ -1,0 +1,175 @@
+//! Sessions with servers that are not as they were: they have forgotten, take less, or have failed.
+
+use super::*;
+
+/// Submits records as one batch to a server that does not answer, and stores them or not.
+async fn sent(session: &Session, fake: &Fake, stores: bool, records: &[Vec<u8>]) -> Vec<Appending> {
+    // There is no connection, so they gather.
+    fake.state().refuse_hellos = Some((u32::MAX, Code::Busy));
+    let mut pending = Vec::new();
+    for record in records {
+        pending.push(session.submit(record.clone()).await.unwrap());
+    }
+    fake.change(|state| {
+        (state.is_hung, state.is_silent) = (!stores, stores);
+        state.refuse_hellos = None;
+    });
+    arrived(fake, 1).await;
+    pending
+}
+
+/// Waits until so many requests that append have come.
+async fn arrived(fake: &Fake, count: usize) {
+    while fake.state().arrived < count {
+        evenkeel::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Ends the connection; on the next one the server answers.
+async fn cut(session: &Session, fake: &Fake) {
+    let client = session.link.client().await.unwrap();
+    fake.change(|state| (state.is_hung, state.is_silent) = (false, false));
+    client.abandon(ClientError::Closed);
+}
+
+#[test]
+fn a_first_batch_is_not_stored_twice_though_its_producer_was_forgotten() {
+    with(Supports::Batches, options(), |session, fake| async move {
+        fake.state().forget_next = true;
+        let outcome = session.append("first").await;
+        assert!(
+            matches!(
+                &outcome,
+                Err(AppendError::Unknown { why }) if why.code() == Some(Code::ProducerUnknown)
+            ),
+            "{outcome:?}"
+        );
+        assert_eq!(fake.state().records, ["first"], "once");
+        assert_eq!(session.append("second").await.unwrap(), 2);
+    });
+}
+
+#[test]
+fn a_first_batch_that_cannot_be_there_is_stored_though_others_were_forgotten() {
+    with(Supports::Batches, options(), |session, fake| async move {
+        fake.change(|state| {
+            state.records = vec![Bytes::from_static(b"of another"); 3];
+            state.forget();
+        });
+        let pending = sent(&session, &fake, false, &[b"first".to_vec()]).await;
+        cut(&session, &fake).await;
+        for appending in pending {
+            assert_eq!(appending.await.unwrap(), 4);
+        }
+        assert_eq!(fake.state().records.len(), 4);
+    });
+}
+
+#[test]
+fn what_was_sent_is_divided_if_the_server_takes_less_than_before() {
+    let options = SessionOptions {
+        give_up_after: LIMIT * 3,
+        ..options()
+    };
+    for is_stored in [false, true] {
+        with(Supports::Batches, options, |session, fake| async move {
+            let records: Vec<_> = (0..21).map(|number| vec![number; 96]).collect();
+            let pending = sent(&session, &fake, is_stored, &records).await;
+            fake.state().batch_bytes_max = 500;
+            cut(&session, &fake).await;
+            for (number, appending) in (1..).zip(pending) {
+                assert_eq!(appending.await.unwrap(), number);
+            }
+            assert_eq!(fake.state().records, records);
+            let divided = fake.state().portions.split_off(usize::from(is_stored));
+            assert_eq!(divided, [5, 5, 5, 5, 1]);
+        });
+    }
+}
+
+#[test]
+fn a_record_that_the_server_will_never_take_again_is_given_up_at_once() {
+    let options = SessionOptions {
+        give_up_after: LIMIT * 3,
+        ..options()
+    };
+    with(Supports::Batches, options, |session, fake| async move {
+        let records = [b"small".to_vec(), vec![1; 900]];
+        let mut pending = sent(&session, &fake, false, &records).await;
+        pending.push(session.submit(&b"of the second batch"[..]).await.unwrap());
+        arrived(&fake, 2).await;
+        // Two batches are under way, so these are not sent.
+        for record in [vec![2; 900], b"other".to_vec()] {
+            pending.push(session.submit(record).await.unwrap());
+        }
+        fake.state().batch_bytes_max = 500;
+        cut(&session, &fake).await;
+        let mut outcomes = Vec::new();
+        for appending in pending {
+            outcomes.push(appending.await);
+        }
+        let [_, sent, _, unsent, other] = &outcomes[..] else {
+            panic!("{outcomes:?}")
+        };
+        assert!(
+            matches!(
+                sent,
+                Err(AppendError::Unknown {
+                    why: ClientError::TooLong { bytes_max: 500, .. }
+                })
+            ),
+            "{sent:?}"
+        );
+        assert!(
+            matches!(
+                unsent,
+                Err(AppendError::NotStored {
+                    why: ClientError::RecordTooLarge { bytes_max: 496, .. }
+                })
+            ),
+            "{unsent:?}"
+        );
+        assert!(other.is_ok(), "{other:?}");
+        assert!(session.append("later").await.is_ok());
+    });
+}
+
+#[test]
+fn a_log_that_has_failed_is_not_waited_for_if_it_shall_not() {
+    let options = SessionOptions {
+        give_up_after: LIMIT * 3,
+        wait_for_failed_log: false,
+        ..options()
+    };
+    with(Supports::Batches, options, |session, fake| async move {
+        fake.state().refuse = Some((u32::MAX, Code::LogFailed));
+        let outcome = session.append("lost").await;
+        assert!(
+            matches!(
+                &outcome,
+                Err(AppendError::Unknown { why }) if why.code() == Some(Code::LogFailed)
+            ),
+            "{outcome:?}"
+        );
+        fake.state().refuse = None;
+        assert_eq!(session.append("later").await.unwrap(), 1);
+        // Nor if it is known from the hello.
+        fake.state().refuse_hellos = Some((u32::MAX, Code::LogFailed));
+        let client = session.link.client().await.unwrap();
+        client.abandon(ClientError::Closed);
+        let outcome = session.append("lost as well").await;
+        assert!(
+            matches!(&outcome, Err(error) if error.why().code() == Some(Code::LogFailed)),
+            "{outcome:?}"
+        );
+    });
+}
+
+#[test]
+fn a_server_with_too_many_open_logs_is_asked_again() {
+    with(Supports::Batches, options(), |session, fake| async move {
+        fake.state().refuse_hellos = Some((3, Code::TooMany));
+        assert_eq!(session.append("in the end").await.unwrap(), 1);
+        assert!(fake.state().refuse_hellos.is_none());
+    });
+}
