@@ -4,7 +4,7 @@
 mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 
 use support::program::{Server, run_command, wait};
 
@@ -13,6 +13,7 @@ struct Piped {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
+    errors: BufReader<ChildStderr>,
 }
 
 impl Piped {
@@ -27,6 +28,7 @@ impl Piped {
         Self {
             input: child.stdin.take(),
             output: BufReader::new(child.stdout.take().unwrap()),
+            errors: BufReader::new(child.stderr.take().unwrap()),
             child,
         }
     }
@@ -43,6 +45,13 @@ impl Piped {
         line.trim_end().to_owned()
     }
 
+    /// The next line that is not for the output.
+    fn complaint(&mut self) -> String {
+        let mut line = String::new();
+        self.errors.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
     fn interrupt(&self) {
         let pid = self.child.id().to_string();
         let status = Command::new("kill").args(["-s", "INT", &pid]).status();
@@ -55,8 +64,7 @@ impl Piped {
         let status = wait(&mut self.child);
         let (mut said, mut errors) = (String::new(), String::new());
         self.output.read_to_string(&mut said).unwrap();
-        let mut stderr = self.child.stderr.take().unwrap();
-        stderr.read_to_string(&mut errors).unwrap();
+        self.errors.read_to_string(&mut errors).unwrap();
         (status.success(), said, errors)
     }
 }
@@ -121,7 +129,11 @@ fn an_append_that_is_interrupted_says_what_became_of_each_record() {
     server.kill();
     appender.say("three\n");
     // It has no outcome, and waits for the server.
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    let said = appender.complaint();
+    assert!(
+        said.contains("cannot connect to") && said.contains("for 60 s, as --give-up-after says"),
+        "{said}"
+    );
     appender.interrupt();
     let (done, said, errors) = appender.end();
     assert!(!done && said.is_empty(), "{said}{errors}");
@@ -132,4 +144,45 @@ fn an_append_that_is_interrupted_says_what_became_of_each_record() {
         errors.contains("interrupted") && (errors.contains(outcome) || errors.contains(doubt)),
         "{errors}"
     );
+}
+
+#[test]
+fn who_waits_for_a_server_says_so_once_and_gives_up_in_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Server::start(directory.path(), &[]);
+    let shown = server.address.to_string();
+    assert!(run_command(&["append", "--server", &shown, "one"]).0);
+    let read = ["read", "--server", &shown, "--follow"];
+    let limited = [&read[..], &["--give-up-after", "1"]].concat();
+    let consumer = [&limited[..], &["--consumer", "billing"]].concat();
+    let append = ["append", "--server", &shown, "--give-up-after", "1"];
+    let mut patient = Piped::start(&read);
+    let mut others = [&limited, &consumer, &append[..]].map(Piped::start);
+    assert_eq!(patient.line(), "1\tone");
+    for follower in &mut others[..2] {
+        assert_eq!(follower.line(), "1\tone");
+    }
+    others[2].say("two\n");
+    assert_eq!(others[2].line(), "2");
+    for follower in [&mut patient].into_iter().chain(&mut others[..2]) {
+        assert_eq!(follower.line(), "2\ttwo");
+    }
+    server.kill();
+    others[2].say("three\n");
+    let said = patient.complaint();
+    assert!(
+        said.contains("until there is one; --give-up-after"),
+        "{said}"
+    );
+    for mut waiting in others {
+        let said = waiting.complaint();
+        assert!(said.contains("for 1 s, as --give-up-after says"), "{said}");
+        let (done, said, errors) = waiting.end();
+        assert!(!done && said.is_empty(), "{said}");
+        // Once, and then the end.
+        assert!(
+            errors.starts_with("error: ") && errors.lines().count() == 1,
+            "{errors}"
+        );
+    }
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use txlog_client::{AppendError, Appending, Session, SessionOptions};
 
+use super::client::say_trouble;
 use super::{AppendArguments, Outcome};
 
 /// How many lines are read ahead.
@@ -25,13 +26,16 @@ const LAST_WAIT: Duration = Duration::from_secs(3);
 
 pub(crate) async fn append(arguments: AppendArguments) -> Outcome {
     let options = SessionOptions {
-        give_up_after: Duration::from_secs(arguments.retry_seconds),
+        give_up_after: Duration::from_secs(arguments.give_up_after),
         pending_max: PENDING_MAX,
+        // Somebody has to do something about it.
+        wait_for_failed_log: false,
         ..SessionOptions::default()
     };
     let session = arguments.server.session(options).await?;
     // What is wrong from the beginning is said at once.
     session.connect().await?;
+    evenkeel::spawn(say_trouble(session.trouble(), options.give_up_after));
     let (queue, mut records) = mpsc::channel(LINES_QUEUED_MAX);
     let given = arguments.records;
     // Reading the input blocks.

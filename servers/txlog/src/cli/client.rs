@@ -21,7 +21,9 @@ pub(crate) async fn read(arguments: ReadArguments) -> Outcome {
     let options = SessionOptions {
         // Who follows goes on when the server is back; who does not hears at once.
         give_up_after: match arguments.follow {
-            true => FOR_EVER,
+            true => arguments
+                .give_up_after
+                .map_or(FOR_EVER, Duration::from_secs),
             false => Duration::ZERO,
         },
         ..SessionOptions::default()
@@ -29,14 +31,17 @@ pub(crate) async fn read(arguments: ReadArguments) -> Outcome {
     let count = arguments.count.unwrap_or(u64::MAX);
     if let Some(name) = &arguments.place.consumer {
         let session = arguments.server.session(options).await?;
-        return consume::read(session, name, arguments.follow, count).await;
+        let give_up_after = options.give_up_after;
+        return consume::read(session, name, (arguments.follow, count), give_up_after).await;
     }
     let client = arguments.server.connect().await?;
     let follower = arguments.place.follower(&client).await?;
     let from = follower.position().max(1);
     let session = arguments.server.session(options).await?;
     let mut follower = session.adopt(follower);
-    evenkeel::spawn(say_trouble(follower.trouble()));
+    if arguments.follow {
+        evenkeel::spawn(say_trouble(follower.trouble(), options.give_up_after));
+    }
     let printed = tokio::select! {
         printed = print(&mut follower, arguments.follow, count) => printed,
         interrupted = evenkeel::signal::ctrl_c() => {
@@ -58,13 +63,22 @@ pub(crate) async fn read(arguments: ReadArguments) -> Outcome {
     Ok(SUCCESS)
 }
 
-/// Says that the connection is lost, why, and that it is back.
-async fn say_trouble(mut trouble: watch::Receiver<Option<ClientError>>) {
+/// Says that the connection is lost, why, how long another one is tried for, and that there is one.
+pub(super) async fn say_trouble(
+    mut trouble: watch::Receiver<Option<ClientError>>,
+    give_up_after: Duration,
+) {
+    let how_long = match give_up_after {
+        FOR_EVER => "until there is one; --give-up-after SECONDS would limit that".to_owned(),
+        time => format!("for {} s, as --give-up-after says", time.as_secs()),
+    };
     let mut was_lost = false;
     while trouble.changed().await.is_ok() {
         let now = trouble.borrow_and_update().clone();
         match (&now, was_lost) {
-            (Some(error), false) => eprintln!("txlog: {error}; trying again"),
+            (Some(error), false) => {
+                eprintln!("txlog: {error} (trying to get a connection {how_long})");
+            }
             (None, true) => eprintln!("txlog: connected again"),
             _ => {}
         }

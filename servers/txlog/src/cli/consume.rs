@@ -3,16 +3,25 @@
 use std::io::Write;
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::Args;
 use txlog_client::{Consumer, ConsumerOptions, Cursor, Identity, Session};
 
-use super::client::{SUCCESS, print_record, reader_is_gone};
+use super::client::{SUCCESS, print_record, reader_is_gone, say_trouble};
 use super::{Outcome, ServerArgument};
 
 /// Prints records from where the consumer is, and acknowledges them.
-pub(crate) async fn read(session: Session, name: &str, follow: bool, count: u64) -> Outcome {
+pub(crate) async fn read(
+    session: Session,
+    name: &str,
+    (follow, count): (bool, u64),
+    give_up_after: Duration,
+) -> Outcome {
     let mut consumer = session.consume(name, ConsumerOptions::default()).await?;
+    if follow {
+        evenkeel::spawn(say_trouble(consumer.trouble(), give_up_after));
+    }
     let printed = tokio::select! {
         printed = print(&mut consumer, follow, count) => printed,
         interrupted = evenkeel::signal::ctrl_c() => interrupted.map_err(Into::into),

@@ -155,7 +155,8 @@ pub(crate) struct ServeArguments {
 ///
 /// Without arguments, each line of the input is a record. Lines that come while others are under
 /// way are sent together. When the connection ends, it connects again, and repeats what was not
-/// answered; the server sees that it is repeated, so that nothing is stored twice.
+/// answered; the server sees that it is repeated, so that nothing is stored twice. It does not wait
+/// for a log that has failed.
 ///
 /// At the first record that fails, and at ctrl-c, it ends, and says of all records that it has
 /// taken which are stored, which are surely not, and which may be: those were sent, and it could
@@ -170,7 +171,7 @@ pub(crate) struct AppendArguments {
     pub(crate) server: ServerArgument,
     /// How long to try for, while there is no connection or the server does not answer.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-    pub(crate) retry_seconds: u64,
+    pub(crate) give_up_after: u64,
     /// The records.
     pub(crate) records: Vec<String>,
 }
@@ -204,6 +205,9 @@ pub(crate) struct ReadArguments {
     /// At the end, wait for more, until ctrl-c.
     #[arg(long, short)]
     pub(crate) follow: bool,
+    /// How long to try for, while there is no connection; without it, for ever.
+    #[arg(long, value_name = "SECONDS", requires = "follow")]
+    pub(crate) give_up_after: Option<u64>,
     /// End after this many records.
     #[arg(long, value_name = "COUNT")]
     pub(crate) count: Option<u64>,
