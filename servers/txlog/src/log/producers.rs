@@ -34,7 +34,10 @@ use super::append::Refusal;
 pub const ROWS_MAX: usize = 128;
 
 const MAGIC: [u8; 8] = *b"EKTXPRD\0";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+
+/// The version that does not say which producers were forgotten.
+const VERSION_MIN: u32 = 1;
 
 /// The producers of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -160,12 +163,16 @@ impl Producers {
     ///
     /// ```text
     ///  0  8  "EKTXPRD" and a zero        for each producer, that of the oldest append first
-    ///  8  4  version, 1                    0 16  its id
+    ///  8  4  version, 2                    0 16  its id
     /// 12  4  the log's id                 16  8  its next number
     /// 16  8  next                         24  8  the first record of its latest append
     /// 24  4  number of producers          32  4  number of rows, and for each
     /// 28     the producers                        its number of the first record:8
-    ///     4  crc of all before                    the record:8 how many:8
+    ///     8  the last record that a               the record:8 how many:8
+    ///        forgotten producer's latest
+    ///        append may begin with; not
+    ///        in version 1
+    ///     4  crc of all before
     /// ```
     pub fn encode(&self, log_id: u32, next: u64) -> Bytes {
         let mut buffer = BytesMut::new();
@@ -186,6 +193,7 @@ impl Producers {
                 buffer.put_u64_le(row.count);
             }
         }
+        buffer.put_u64_le(self.forgotten);
         let crc = crc32fast::hash(&buffer);
         buffer.put_u32_le(crc);
         buffer.freeze()
@@ -193,26 +201,29 @@ impl Producers {
 
     /// Reads what [`encode`](Self::encode) wrote; returns it and `next`. `None` if the bytes are
     /// damaged, of another log, or of a later version: then the records have to be read.
-    ///
-    /// Which producers had been forgotten is not written, so any may have been.
     pub fn decode(bytes: &[u8], log_id: u32, count_max: usize) -> Option<(Self, u64)> {
         let (mut fields, crc) = bytes.split_last_chunk::<4>()?;
         if crc32fast::hash(fields) != u32::from_le_bytes(*crc) {
             return None;
         }
         let head = fields.split_off(..MAGIC.len())?;
+        let version = fields.try_get_u32_le().ok()?;
         let is_ours = head == MAGIC
-            && fields.try_get_u32_le().ok()? == VERSION
+            && (VERSION_MIN..=VERSION).contains(&version)
             && fields.try_get_u32_le().ok()? == log_id;
         if !is_ours {
             return None;
         }
         let mut producers = Self::new(count_max);
         let next = fields.try_get_u64_le().ok()?;
-        producers.forgot_before(next);
         for _ in 0..fields.try_get_u32_le().ok()? {
             producers.decode_one(&mut fields)?;
         }
+        let forgotten = match version {
+            VERSION_MIN => next.saturating_sub(1),
+            _ => fields.try_get_u64_le().ok()?,
+        };
+        producers.forgotten = producers.forgotten.max(forgotten);
         fields.is_empty().then_some((producers, next))
     }
 
@@ -267,9 +278,10 @@ mod tests {
     #[test]
     fn what_was_written_is_read_and_nothing_that_is_damaged() {
         let mut producers = some();
+        producers.forgot_before(20);
         let bytes = producers.encode(5, 100);
-        producers.forgot_before(100);
-        assert_eq!(Producers::decode(&bytes, 5, 10), Some((producers, 100)));
+        let read = Producers::decode(&bytes, 5, 10);
+        assert_eq!(read, Some((producers.clone(), 100)));
         assert_eq!(Producers::decode(&bytes, 6, 10), None, "of another log");
         for bit in 0..bytes.len() * 8 {
             let mut flipped = bytes.to_vec();
@@ -284,6 +296,12 @@ mod tests {
         newer[8] += 1;
         newer.extend(crc32fast::hash(&newer).to_le_bytes());
         assert_eq!(Producers::decode(&newer, 5, 10), None);
+        // Of the earlier one, which does not say who was forgotten: all may be.
+        let mut older = bytes[..bytes.len() - 4 - 8].to_vec();
+        older[8] = 1;
+        older.extend(crc32fast::hash(&older).to_le_bytes());
+        producers.forgot_before(100);
+        assert_eq!(Producers::decode(&older, 5, 10), Some((producers, 100)));
     }
 
     #[test]
