@@ -3,11 +3,14 @@
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
+use nix::errno::Errno;
+
 use crate::log::LogError;
 
 /// For a directory, or a file in it: the error, and what to do.
 pub fn of_files(error: &io::Error) -> String {
     let advice = match error.kind() {
+        _ if is_out_of_descriptors(error) => "allow more open files, as by `ulimit -n`",
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "make room on that disk",
         ErrorKind::PermissionDenied => "let this user write there, or take another directory",
         ErrorKind::ReadOnlyFilesystem => "mount it writable, or take another directory",
@@ -53,15 +56,20 @@ pub fn of_listening(error: &io::Error) -> String {
 
 /// For a connection that could not be accepted: the error, and what to do.
 pub fn of_accepting(error: &io::Error) -> String {
-    /// `EMFILE` and `ENFILE`, for which the standard library has no `ErrorKind`.
-    const TOO_MANY_FILES: [i32; 2] = [24, 23];
-    match error.raw_os_error() {
-        Some(code) if TOO_MANY_FILES.contains(&code) => format!(
+    match is_out_of_descriptors(error) {
+        true => format!(
             "{error}; allow more open files (`ulimit -n`), or fewer connections by \
              --connections-max"
         ),
-        _ => error.to_string(),
+        false => error.to_string(),
     }
+}
+
+/// Whether this process, or the system, has as many files open as it may.
+pub fn is_out_of_descriptors(error: &io::Error) -> bool {
+    // The standard library has no `ErrorKind` for these.
+    let codes = [Errno::EMFILE, Errno::ENFILE];
+    (error.raw_os_error()).is_some_and(|code| codes.contains(&Errno::from_raw(code)))
 }
 
 #[cfg(test)]

@@ -107,11 +107,6 @@ pub trait Store: Clone + Send + Sync + 'static {
         StoreFigures::default()
     }
 
-    /// How many files it has open, or sockets.
-    fn files(&self) -> usize {
-        1
-    }
-
     /// Called from time to time, to remove records that need not be kept.
     fn maintain(&self) -> impl Future<Output = Result<(), StoreError>> + Send;
 
@@ -166,6 +161,9 @@ impl From<LogError> for StoreError {
         };
         let text = match &error {
             LogError::Commit(error) if error.is_poisoned() => failed(error),
+            LogError::Io { what, name, source } => {
+                format!("cannot {what} {name}: {}", advice::of_files(source))
+            }
             error => error.to_string(),
         };
         StoreError::new(code, text)
@@ -331,10 +329,6 @@ impl<D: Disk> Store for Log<D> {
 
     fn figures(&self) -> StoreFigures {
         Log::figures(self)
-    }
-
-    fn files(&self) -> usize {
-        Log::files(self)
     }
 
     async fn maintain(&self) -> Result<(), StoreError> {

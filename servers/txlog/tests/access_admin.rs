@@ -199,7 +199,7 @@ fn whoever_looks_after_a_server_gets_a_descriptor_however_many_clients_there_are
     let socket = directory.path().join("admin");
     let admin = format!("unix:{}", socket.display());
     let log = directory.path().join("log");
-    let server = Program::start_with_files(300, &log, &["--admin", &admin]);
+    let server = Program::start_with_files("-n 300", &log, &["--admin", &admin]);
     run(async {
         let mut clients = Vec::new();
         for id in 0..400 {

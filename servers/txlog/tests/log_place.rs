@@ -117,6 +117,11 @@ fn a_log_whose_directory_is_gone_takes_no_more_records() {
                     matches!(error, LogError::Displaced { .. }),
                     "{what}: {error}"
                 );
+                let above = directory.path().to_str().unwrap();
+                assert!(
+                    !error.to_string().contains(above),
+                    "clients are told: {error}"
+                );
                 let error = log.append("lost").await.unwrap_err();
                 assert!(
                     matches!(error, LogError::Displaced { .. }),
@@ -167,6 +172,28 @@ fn only_the_logs_user_may_read_its_files() {
         for name in names {
             assert_eq!(mode(&path.join(&name)), 0o600, "{name}");
         }
+    });
+}
+
+/// Not even the file that is locked.
+#[test]
+fn nothing_is_written_into_a_directory_that_is_no_logs() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    fs::write(path.join("notes.txt"), "mine").unwrap();
+    run(async {
+        let disk = LocalDisk::hold(path).await.unwrap();
+        assert_eq!(names(path), ["notes.txt"]);
+        let second = LocalDisk::hold(path).await.unwrap_err();
+        assert_eq!(
+            second.kind(),
+            std::io::ErrorKind::ResourceBusy,
+            "it is locked"
+        );
+        let error = Log::open(disk.clone(), small()).await.unwrap_err();
+        assert!(matches!(error, LogError::Foreign { .. }), "{error}");
+        assert!(txlog::log::repair(&disk).await.is_err());
+        assert_eq!(names(path), ["notes.txt"]);
     });
 }
 

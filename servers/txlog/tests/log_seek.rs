@@ -9,7 +9,7 @@ use evenkeel::time::sleep;
 use proptest::prelude::*;
 use support::memory::MemoryDisk;
 use support::{all, fill, run, small};
-use txlog::log::record::{HEAD_BYTES, Header};
+use txlog::log::record::{HEAD_BYTES, Head, Header};
 use txlog::log::{Log, LogConfig, Record};
 
 /// Where looking at each record leads.
@@ -66,14 +66,14 @@ fn the_first_record_of_a_time_is_found_in_any_file() {
 fn set_times(disk: &MemoryDisk, times: &[u64]) {
     let name = disk.segments()[0].clone();
     let bytes = Bytes::from(disk.get(&name));
-    let id = u32::from_le_bytes(bytes[12..16].try_into().unwrap());
+    let seal = Head::decode(&bytes).unwrap().seal();
     let mut buffer = BytesMut::from(&bytes[..HEAD_BYTES]);
     let mut at = HEAD_BYTES;
     for &time_ms in times {
-        let header = Header::decode(&bytes[at..], id).unwrap();
+        let header = Header::decode(&bytes[at..], seal).unwrap();
         let end = at + header.record_bytes();
         let payload = &bytes[end - header.length as usize..end];
-        Header { time_ms, ..header }.encode(payload, &mut buffer);
+        Header { time_ms, ..header }.encode(payload, seal, &mut buffer);
         at = end;
     }
     assert_eq!(at, bytes.len(), "these are all records");

@@ -77,7 +77,7 @@ fn a_log_of_version_1_is_read_and_goes_on() {
     });
 }
 
-/// An earlier release would take what version 2 adds for damage.
+/// An earlier release would take what later versions add for damage.
 #[test]
 fn a_segment_of_version_1_gets_no_more_records_and_one_without_records_is_renewed() {
     let directory = copy_of(1);
@@ -91,7 +91,7 @@ fn a_segment_of_version_1_gets_no_more_records_and_one_without_records_is_renewe
         assert_eq!(log.append("in a new segment").await.unwrap(), 10);
         let after = std::fs::read(directory.path().join(newest)).unwrap();
         assert_eq!(after, before);
-        assert_eq!(version("00000000000000000010.seg"), 2);
+        assert_eq!(version("00000000000000000010.seg"), 3);
         log.close().await.unwrap();
         drop(log);
         // Its only segment is one of version 1 without records.
@@ -108,7 +108,7 @@ fn a_segment_of_version_1_gets_no_more_records_and_one_without_records_is_renewe
             log.submit_batch(batch).await.unwrap().await.unwrap().first,
             1
         );
-        assert_eq!(version(name), 2);
+        assert_eq!(version(name), 3);
         drop(log);
         let log = open(&directory).await.unwrap();
         assert_eq!(all(&log).await.len(), 2);
@@ -117,9 +117,18 @@ fn a_segment_of_version_1_gets_no_more_records_and_one_without_records_is_renewe
 
 #[test]
 fn a_log_of_version_2_is_read_and_its_producer_is_known() {
-    let directory = copy_of(2);
+    a_log_with_a_producer_is_read(2);
+}
+
+#[test]
+fn a_log_of_version_3_is_read_and_its_producer_is_known() {
+    a_log_with_a_producer_is_read(3);
+}
+
+fn a_log_with_a_producer_is_read(version: u32) {
+    let directory = copy_of(version);
     run(async {
-        let fixture = LocalDisk::borrow(fixture(2));
+        let fixture = LocalDisk::borrow(fixture(version));
         let report = verify(&fixture, |_, _, _| ()).await.unwrap();
         assert_eq!((report.first, report.next, report.segments), (1, 17, 3));
         assert_eq!((report.torn, report.durable), (None, 17));
@@ -190,7 +199,7 @@ fn a_segment_of_a_later_version_is_refused_and_stays() {
     let directory = copy_of(1);
     let newest = directory.path().join("00000000000000000009.seg");
     let mut head = std::fs::read(&newest).unwrap()[..40].to_vec();
-    head[8] = 3;
+    head[8] = 4;
     let crc = support::crc32(&head[..36]);
     head[36..].copy_from_slice(&crc.to_le_bytes());
     std::fs::write(&newest, &head).unwrap();

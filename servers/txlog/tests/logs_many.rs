@@ -19,8 +19,8 @@ const OPEN: usize = 16;
 /// How many clients are at work at a time. Each has a log.
 const CLIENTS: u64 = 8;
 
-/// Descriptors of an open log: its directory, `LOCK`, `MARK` and a segment.
-const OF_EACH: usize = 4;
+/// Descriptors of an open log: its directory, twice, `LOCK`, `MARK` and a segment.
+const OF_EACH: usize = 5;
 
 /// Those of the runtime, the standard streams and the listener, and some to spare.
 const OTHERS: usize = 60;

@@ -108,6 +108,35 @@ fn a_server_of_one_log_has_none_with_a_name() {
     });
 }
 
+/// Where a server keeps its logs is nothing that clients need to know.
+#[test]
+fn clients_are_told_no_paths() {
+    run(async {
+        let directory = tempfile::tempdir().unwrap();
+        let log = |name: &str| directory.path().join(name);
+        for name in ["held", "foreign", "damaged"] {
+            fs::create_dir(log(name)).unwrap();
+        }
+        let _held = hold(&log("held")).await;
+        fs::write(log("foreign").join("notes.txt"), "mine").unwrap();
+        fs::write(log("damaged").join("00000000000000000007.seg"), [7; 99]).unwrap();
+        let source = directories(directory.path(), 9).await;
+        let ended = serving_logs(source, creating(), async |address| {
+            for (name, why) in [
+                ("held", "another server has this directory"),
+                ("foreign", "notes.txt is no file of the log"),
+                ("damaged", "00000000000000000007.seg is damaged at byte 0"),
+            ] {
+                let error = connect(address, name).await.unwrap_err().to_string();
+                let path = directory.path().to_str().unwrap();
+                assert!(error.contains(why) && error.contains(name), "{error}");
+                assert!(!error.contains(path), "{error}");
+            }
+        });
+        ended.await.unwrap();
+    });
+}
+
 #[test]
 fn names_lead_nowhere_else() {
     run(async {
@@ -208,39 +237,6 @@ fn a_log_stays_open_as_long_as_a_connection_has_it_and_gives_way_then() {
             };
             let again = timeout(LIMIT, again).await.expect("it is opened again");
             assert_eq!(payloads(&again).await, ["still open"]);
-        });
-        ended.await.unwrap();
-    });
-}
-
-#[test]
-fn a_log_with_many_files_leaves_room_for_fewer_others() {
-    run(async {
-        let config = ServerConfig {
-            open_logs_max: 3,
-            ..creating()
-        };
-        let ended = serving_logs(Disks::default(), config, async |address| {
-            let large = connect(address, "large").await.unwrap();
-            // Of segments with 700 bytes each.
-            for _ in 0..15 {
-                large.append(vec![7; 700]).await.unwrap();
-            }
-            let error = connect(address, "small").await.unwrap_err();
-            assert_eq!(error.code(), Some(Code::TooMany));
-            assert!(error.to_string().contains("12 files"), "{error}");
-            drop(large);
-            let small = async {
-                loop {
-                    match connect(address, "small").await {
-                        Ok(small) => break small,
-                        Err(error) => assert_eq!(error.code(), Some(Code::TooMany), "{error}"),
-                    }
-                }
-            };
-            let small = timeout(LIMIT, small).await.expect("large gives way");
-            connect(address, "other").await.unwrap();
-            small.append("taken").await.unwrap();
         });
         ended.await.unwrap();
     });

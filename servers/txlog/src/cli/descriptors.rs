@@ -2,30 +2,28 @@
 //! many clients there are.
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use txlog::named::FILES_OF_NAMED_LOG;
 use txlog::server::ServerConfig;
 
 /// For the page, the metrics and the health, as many as are served at a time.
 const ADMIN: usize = evenkeel_admin::CONNECTIONS_MAX;
 
-/// For files that the log opens later.
+/// For files that the log without a name opens later, and others that are open for a moment.
 const FILES: usize = 64;
 
-/// For each log with a name that may be open: its files.
-const FILES_OF_LOG: usize = 4;
-
-/// Raises the limit of the system as far as it is needed and allowed. Takes fewer connections if
-/// that is not enough.
+/// Raises the limit of the system as far as it is allowed, since a limit that is too low ends
+/// connections, and a higher one costs nothing. Takes fewer connections if that is not enough.
 ///
 /// # Errors
 ///
 /// There is not even one for a connection.
 pub(super) fn secured(config: ServerConfig, named_logs: bool) -> Result<ServerConfig, String> {
     let logs = if named_logs { config.open_logs_max } else { 0 };
-    let others = open_ones() + ADMIN + FILES + logs.saturating_mul(FILES_OF_LOG);
+    let others = open_ones() + ADMIN + FILES + logs.saturating_mul(FILES_OF_NAMED_LOG);
     let needed = others
         .saturating_add(config.connections_max)
         .saturating_add(config.reserve_max);
-    let limit = raised(needed);
+    let limit = raised(needed as u64);
     if limit >= needed {
         return Ok(config);
     }
@@ -48,15 +46,18 @@ pub(super) fn secured(config: ServerConfig, named_logs: bool) -> Result<ServerCo
     })
 }
 
-fn raised(needed: usize) -> usize {
+/// The limit, as high as it can be.
+fn raised(needed: u64) -> usize {
     // A system that does not say its limit has none that is known.
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
         return usize::MAX;
     };
-    let wanted = (needed as u64).clamp(soft, hard.max(soft));
-    let is_raised = wanted > soft && setrlimit(Resource::RLIMIT_NOFILE, wanted, hard).is_ok();
-    let limit = if is_raised { wanted } else { soft };
-    usize::try_from(limit).unwrap_or(usize::MAX)
+    // Where the hard limit is none, the system may refuse to make that the soft one.
+    let wanted = [hard, needed.min(hard)].into_iter();
+    let raised = wanted
+        .filter(|&wanted| wanted > soft)
+        .find(|&wanted| setrlimit(Resource::RLIMIT_NOFILE, wanted, hard).is_ok());
+    usize::try_from(raised.unwrap_or(soft)).unwrap_or(usize::MAX)
 }
 
 /// How many are open now, where the system says it.

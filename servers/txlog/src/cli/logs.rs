@@ -38,9 +38,8 @@ pub(crate) struct LogsArguments {
     pub(crate) logs_max: usize,
     /// How many logs with names are open at a time.
     ///
-    /// 1 MiB of --memory-bytes and four descriptors are set aside for each; a log with many files
-    /// leaves room for fewer others. One with a name knows 128 producers; those without one know
-    /// 1 024. One that no client has is closed when another needs its place.
+    /// 1 MiB of --memory-bytes and 12 descriptors are set aside for each. One that no client has is
+    /// closed when another needs its place.
     #[arg(long, value_name = "COUNT", default_value_t = 128)]
     pub(crate) open_logs_max: usize,
 }

@@ -3,6 +3,7 @@
 //! The copy has its mark before its first segment, and the mark says that the copy is unfinished
 //! until all of it is durable. So a copy that was interrupted is not taken for a whole one.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -15,8 +16,12 @@ use super::mark::{Kind, MARK_NAME, Mark, MarkFile};
 use super::record::{HEAD_BYTES, Head};
 use super::recover::{FIRST_EPOCH, look_at, next_epoch};
 use super::scan::{At, Walked, Window};
-use super::segment::{Segment, name_of};
+use super::segment::{Segment, name_of, new_key};
+use super::verify::is_removed;
 use super::{Disk, DiskFile, LogError, roster};
+
+/// What the directory of the copy is called in errors.
+const COPY: &str = "the copy's directory";
 
 /// How much is written at a time.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -42,7 +47,8 @@ pub struct Copied {
 ///
 /// A server may have the log open: `live` says for how long to wait at most until its mark covers
 /// the records that are there at the beginning. Then all records that were acknowledged before are
-/// in the backup; else those of the last moments may be left out. `None` for a log that no server
+/// in the backup, but for the oldest ones that the log removes meanwhile; else those of the last
+/// moments may be left out, too. `None` for a log that no server
 /// has open: all whole records are copied.
 ///
 /// # Errors
@@ -81,12 +87,11 @@ async fn copy<A: Disk, B: Disk>(
     live: Option<Duration>,
     kind: Kind,
 ) -> Result<Copied, LogError> {
-    let failed = LogError::io("list", &to.name());
+    let failed = LogError::io("list", COPY);
     let names = to.list().await.map_err(failed)?;
     if let Some(name) = names.into_iter().find(|name| !is_of_empty(name)) {
         return Err(LogError::NotEmpty { name });
     }
-    // The files stay readable, also if the log removes them now.
     let mut listed = list(from).await?;
     let mark = listed.take_mark()?;
     let known = mark.as_ref().map(MarkFile::last);
@@ -98,7 +103,7 @@ async fn copy<A: Disk, B: Disk>(
         lost_tail(mark.as_ref(), 1, None)?;
         return Err(LogError::NoLog);
     };
-    let walked = look_at(last, listed.log_id, listed.unfinished.is_some()).await?;
+    let walked = look_at(from, last, listed.unfinished.is_some()).await?;
     lost_tail(mark.as_ref(), walked.next, walked.damage)?;
     let next = match live {
         None => walked.next,
@@ -117,9 +122,14 @@ async fn copy<A: Disk, B: Disk>(
         kind: Kind::Unfinished,
     };
     let failed = LogError::io("write", MARK_NAME);
-    let first = listed.segments[0].first;
     let mut mark = MarkFile::create(to, unfinished).await.map_err(&failed)?;
-    let (segment, bytes, segments) = copy_segments(&listed, next, to).await?;
+    let made = copy_segments(from, &listed, next, to).await?;
+    let Made {
+        first,
+        segment,
+        bytes,
+        segments,
+    } = made;
     roster::copy(from, to, listed.log_id, (first, next)).await?;
     let whole = Mark {
         segment,
@@ -130,7 +140,7 @@ async fn copy<A: Disk, B: Disk>(
     };
     mark.write(whole).await.map_err(failed)?;
     Ok(Copied {
-        first: listed.segments[0].first,
+        first,
         next,
         segments,
         left_out: walked.next - next,
@@ -163,55 +173,96 @@ async fn durable<D: Disk>(
     Ok(durable.min(walked.next))
 }
 
-/// Copies the records before `next`. Returns the last segment's first record, its length, and the
-/// number of segments.
-async fn copy_segments<F: DiskFile, B: Disk>(
-    listed: &Listed<F>,
+/// The segments of a copy.
+struct Made {
+    /// The first record of the first one.
+    first: u64,
+    /// The first record of the last one.
+    segment: u64,
+    /// The length of that one.
+    bytes: u64,
+    /// How many there are.
+    segments: usize,
+}
+
+/// Copies the records before `next`, but for those that the log removes meanwhile.
+async fn copy_segments<A: Disk, B: Disk>(
+    from: &A,
+    listed: &Listed<A::File>,
     next: u64,
     to: &B,
-) -> Result<(u64, u64, usize), LogError> {
-    let (mut last, mut bytes, mut count) = (0, 0, 0);
+) -> Result<Made, LogError> {
+    let (mut copied, mut bytes) = (Vec::new(), 0);
     for (at, segment) in listed.segments.iter().enumerate() {
-        if at > 0 && segment.first >= next {
+        if !copied.is_empty() && segment.first >= next {
             break;
         }
         let following = listed.segments.get(at + 1).map(|segment| segment.first);
         let end = following.map_or(next, |following| following.min(next));
-        bytes = copy_segment(segment, listed.log_id, end, to).await?;
-        (last, count) = (segment.first, count + 1);
+        let file = match segment.open(from).await {
+            Err(error)
+                if error.kind() == ErrorKind::NotFound
+                    && is_removed(from, segment.first).await? =>
+            {
+                // Those before it are gone, too, and would have a gap behind them.
+                for first in copied.drain(..) {
+                    let name = name_of(first);
+                    to.remove(&name)
+                        .await
+                        .map_err(LogError::io("remove", &name))?;
+                }
+                continue;
+            }
+            opened => opened.map_err(LogError::io("open", &segment.name))?,
+        };
+        bytes = copy_segment(&*file, segment, end, to).await?;
+        copied.push(segment.first);
     }
-    let failed = LogError::io("sync the names in", &to.name());
+    let failed = LogError::io("sync the names in", COPY);
     to.sync_names().await.map_err(failed)?;
-    Ok((last, bytes, count))
+    let (Some(&first), Some(&segment)) = (copied.first(), copied.last()) else {
+        // The last one was open all the time.
+        return Err(LogError::NoLog);
+    };
+    let segments = copied.len();
+    Ok(Made {
+        first,
+        segment,
+        bytes,
+        segments,
+    })
 }
 
 /// Copies a segment's records up to `end`. Returns how long the copy is.
 async fn copy_segment<F: DiskFile, B: Disk>(
+    from: &F,
     segment: &Segment<F>,
-    log_id: u32,
     end: u64,
     to: &B,
 ) -> Result<u64, LogError> {
     let failed = LogError::io("write", &segment.name);
     // Its records are of its version, or of an earlier one.
     let Head {
+        log_id,
         created_ms,
         has_producers,
         ..
     } = segment.head;
-    let head = Head::new(log_id, segment.first, created_ms, has_producers);
+    let key = new_key().map_err(&failed)?;
+    let head = Head::new(log_id, segment.first, created_ms, has_producers, key);
     let file = to.create(&name_of(segment.first)).await.map_err(&failed)?;
     let mut buffer = BytesMut::from(&head.encode()[..]);
-    let mut window = Window::new(&segment.file, HEAD_BYTES as u64);
-    let (mut offset, mut written) = (HEAD_BYTES as u64, 0);
+    let (begin, seal) = (segment.head.bytes(), segment.head.seal());
+    let mut window = Window::new(from, begin);
+    let (mut offset, mut written) = (begin, 0);
     for sequence in segment.first..end {
-        let at = window.look(offset, sequence, log_id).await;
+        let at = window.look(offset, sequence, seal).await;
         let found = match at.map_err(LogError::io("read", &segment.name))? {
             At::Record(found) => found,
             At::End => return Err(segment.corrupt(offset, sequence, None)),
             At::Damage(damage) => return Err(segment.corrupt(offset, sequence, Some(damage))),
         };
-        found.header.encode(&found.body, &mut buffer);
+        found.header.encode(&found.body, head.seal(), &mut buffer);
         offset = found.end();
         if buffer.len() >= CHUNK_BYTES {
             written = put(&file, &mut buffer, written).await.map_err(&failed)?;

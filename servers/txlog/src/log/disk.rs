@@ -21,24 +21,24 @@ pub trait Disk: Clone + Send + Sync + 'static {
     /// Opens an existing file.
     fn open(&self, name: &str) -> impl Future<Output = io::Result<Self::File>> + Send;
 
-    /// Removes a file. Readers that have it open can still read it.
+    /// Removes a file. Those that have it open can still read it.
     fn remove(&self, name: &str) -> impl Future<Output = io::Result<()>> + Send;
 
     /// Gives a file another name, which no file has.
     fn rename(&self, from: &str, to: &str) -> impl Future<Output = io::Result<()>> + Send;
 
-    /// Makes the names of files survive a crash.
+    /// Makes the names of files survive a crash. While the disk is held, this needs no descriptor.
     fn sync_names(&self) -> impl Future<Output = io::Result<()>> + Send;
 
     /// What was removed or replaced since it was opened: the directory, or the file of this name.
-    /// `None` if both are where they were.
+    /// `None` if both are where they were. Clients are told this: it has no paths.
     fn displaced(
         &self,
         name: &str,
         file: &Self::File,
     ) -> impl Future<Output = io::Result<Option<String>>> + Send;
 
-    /// Its name in errors.
+    /// Its name, for debugging.
     fn name(&self) -> String;
 }
 

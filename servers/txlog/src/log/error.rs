@@ -10,6 +10,9 @@ use super::cursors::CURSORS_NAME;
 use super::mark::{Kind, MARK_NAME, MarkDefect};
 use super::record::Damage;
 
+/// What the log's directory is called. Its path is not told to clients: who opened it knows it.
+pub(super) const DIRECTORY: &str = "the log's directory";
+
 /// Why an operation on the log failed. Cheap to clone.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -179,6 +182,11 @@ pub enum LogError {
 }
 
 impl LogError {
+    /// Whether a file was not there.
+    pub(super) fn is_not_found(&self) -> bool {
+        matches!(self, LogError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
     pub(super) fn io(what: &'static str, name: &str) -> impl Fn(io::Error) -> Self + use<> {
         let name = name.to_owned();
         move |source| LogError::Io {

@@ -1,8 +1,12 @@
 //! The files of a log: its segments in order, and its mark.
 
+use std::sync::Arc;
+
 use super::cursors::{CURSORS_NAME, NEW_NAME};
+use super::error::DIRECTORY;
+use super::head::NEWER;
 use super::mark::{MARK_NAME, MarkDefect, MarkFile};
-use super::record::{Damage, HEAD_BYTES, Head, NEWER};
+use super::record::{Damage, HEAD_BYTES, Head};
 use super::roster::ROSTER_NAMES;
 use super::scan::Window;
 use super::segment::{Segment, first_of, is_cut, name_of};
@@ -42,7 +46,7 @@ impl<F> Listed<F> {
 }
 
 /// Whether a name may be in a log's directory. The last one is in the root of some file systems.
-fn is_known(name: &str) -> bool {
+pub(super) fn is_known(name: &str) -> bool {
     let others = [
         MARK_NAME,
         CURSORS_NAME,
@@ -54,7 +58,7 @@ fn is_known(name: &str) -> bool {
     is_other || first_of(name).is_some() || is_cut(name)
 }
 
-/// Lists and opens the files, of which all but the last have valid heads.
+/// Lists the files, of which all but the last have valid heads. Only the last one is kept open.
 pub(super) async fn list<D: Disk>(disk: &D) -> Result<Listed<D::File>, LogError> {
     for _ in 1..TRIES {
         match try_list(disk).await {
@@ -74,7 +78,7 @@ async fn try_list<D: Disk>(disk: &D) -> Result<Listed<D::File>, LogError> {
     // Before the segments, so that records which are appended meanwhile are not missed in them.
     let mark = MarkFile::read(disk).await;
     let mark = mark.map_err(LogError::io("read", MARK_NAME))?;
-    let failed = LogError::io("list", &disk.name());
+    let failed = LogError::io("list", DIRECTORY);
     let names = disk.list().await.map_err(failed)?;
     if let Some(name) = names.iter().find(|name| !is_known(name)) {
         let name = name.clone();
@@ -108,7 +112,7 @@ async fn try_list<D: Disk>(disk: &D) -> Result<Listed<D::File>, LogError> {
     Ok(listed)
 }
 
-/// Opens a segment and reads its head. Returns whether that says that there is a mark.
+/// Reads the head of a segment. Returns whether that says that there is a mark.
 async fn add<D: Disk>(
     disk: &D,
     first: u64,
@@ -134,8 +138,8 @@ async fn add<D: Disk>(
     match head {
         Ok(head) => {
             listed.log_id = head.log_id;
-            let segment = Segment::new(head, file, bytes);
-            listed.segments.push(segment);
+            let kept = is_last.then(|| Arc::new(file));
+            listed.segments.push(Segment::new(head, kept, bytes));
             return Ok(head.marked);
         }
         // The first segment of all, or one behind others: no other is ever created.

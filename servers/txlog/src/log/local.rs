@@ -10,6 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use evenkeel::fs::{self, File};
 
+use super::error::DIRECTORY;
+use super::list::is_known;
 use super::{Disk, DiskFile};
 
 /// The name of the file that earlier releases lock. A server that works locks it as well, so that
@@ -40,7 +42,10 @@ pub struct LocalDisk {
 #[derive(Debug)]
 struct Held {
     directory: std::fs::File,
-    /// `None` if there is no such file, for who only reads.
+    /// The same, opened again: its names are synced by it, so that this needs no descriptor. `None`
+    /// for who only reads.
+    names: Option<File>,
+    /// `None` if there is no such file, for who only reads, or if the directory has foreign files.
     _file: Option<std::fs::File>,
 }
 
@@ -150,6 +155,8 @@ async fn lock(path: &Path, mode: Mode) -> io::Result<Option<Held>> {
     }
     let mut options = File::options();
     let file = match mode {
+        // What is not a log's directory is left as it is, and not opened as one.
+        Mode::Alone if !is_of_log(path).await? => None,
         Mode::Alone => {
             options.create(true).truncate(false).write(true);
             Some(options.mode(FILE_MODE).open(path.join(LOCK_NAME)).await?)
@@ -169,7 +176,26 @@ async fn lock(path: &Path, mode: Mode) -> io::Result<Option<Held>> {
         return Ok(None);
     }
     let _file = file;
-    Ok(Some(Held { directory, _file }))
+    let names = match mode {
+        Mode::Alone => Some(File::open(path).await?),
+        Mode::Shared => None,
+    };
+    Ok(Some(Held {
+        directory,
+        names,
+        _file,
+    }))
+}
+
+/// Whether all files in a directory may be those of a log.
+async fn is_of_log(path: &Path) -> io::Result<bool> {
+    let mut entries = fs::read_dir(path).await?;
+    while let Some(entry) = entries.next_entry().await? {
+        if !is_known(&entry.file_name().to_string_lossy()) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn is_locked(file: &std::fs::File, mode: Mode) -> io::Result<bool> {
@@ -264,7 +290,10 @@ impl Disk for LocalDisk {
     }
 
     async fn sync_names(&self) -> io::Result<()> {
-        fs::sync_dir(&*self.directory).await
+        match self.held.as_ref().and_then(|held| held.names.as_ref()) {
+            Some(names) => names.sync_all().await,
+            None => fs::sync_dir(&*self.directory).await,
+        }
     }
 
     async fn displaced(&self, name: &str, file: &File) -> io::Result<Option<String>> {
@@ -272,11 +301,11 @@ impl Disk for LocalDisk {
             return Ok(None);
         };
         if !leads_to(&self.directory, &held.directory.metadata()?).await? {
-            return Ok(Some(self.name()));
+            return Ok(Some(DIRECTORY.to_owned()));
         }
         let path = self.path(name);
         let is_there = leads_to(&path, &file.metadata().await?).await?;
-        Ok((!is_there).then(|| path.display().to_string()))
+        Ok((!is_there).then(|| name.to_owned()))
     }
 
     fn name(&self) -> String {

@@ -10,10 +10,11 @@ use std::sync::{Arc, PoisonError};
 
 use tokio::sync::{MutexGuard, OwnedMutexGuard};
 
+use super::error::DIRECTORY;
 use super::mark::{Kind, MARK_NAME, Mark};
 use super::retain::{Kept, segments_before};
-use super::segment::Segment;
-use super::write::Active;
+use super::segment::{Segment, name_of};
+use super::write::{Active, Rotated};
 use super::{Disk, End, Log, LogError, Shared, now_ms};
 
 impl<D: Disk> Log<D> {
@@ -31,7 +32,9 @@ impl<D: Disk> Log<D> {
     /// # Errors
     ///
     /// [`LogError::Displaced`], for good; [`LogError::Io`], after which the next call tries again,
-    /// except that a new segment which could not be made fails the log.
+    /// except that a new segment which could not be made fails the log. (If it could not, as there
+    /// was no descriptor for its file, records go into the earlier one, and the next call, or a
+    /// later append, tries again.)
     ///
     /// # Cancel safety
     ///
@@ -43,12 +46,14 @@ impl<D: Disk> Log<D> {
             && active.is_sound
             && shared.is_full(&active, now_ms())
         {
-            rotate_alone(shared, active).await?;
+            // What was put off is told below.
+            let _ = rotate_alone(shared, active).await?;
         }
         shared.retain().await?;
         shared.roster.write(&shared.disk).await?;
         let failed = LogError::io("write", MARK_NAME);
-        shared.write_mark().await.map_err(failed)
+        shared.write_mark().await.map_err(failed)?;
+        shared.put_off().map_or(Ok(()), Err)
     }
 
     /// Removes the segments that need not be kept. The log does this itself when a segment is
@@ -98,7 +103,9 @@ impl<D: Disk> Log<D> {
                 if !active.is_sound {
                     return Err(LogError::Closed);
                 }
-                rotate_alone(shared, active).await?;
+                if rotate_alone(shared, active).await? == Rotated::PutOff {
+                    return Err(shared.put_off().unwrap_or(LogError::Closed));
+                }
             }
         }
         let doomed = shared.doomed.lock().await;
@@ -120,8 +127,12 @@ impl<D: Disk> Shared<D> {
         let Some(newest) = self.newest() else {
             return Ok(());
         };
+        let Some(file) = newest.kept() else {
+            // It was followed by a new one this moment, for which the same is done.
+            return Ok(());
+        };
         let failed = LogError::io("look for", &newest.name);
-        let displaced = self.disk.displaced(&newest.name, &newest.file).await;
+        let displaced = self.disk.displaced(&newest.name, &*file).await;
         let Some(what) = displaced.map_err(failed)? else {
             return Ok(());
         };
@@ -132,6 +143,19 @@ impl<D: Disk> Shared<D> {
         // The first reason stays.
         let _ = self.halt.set(LogError::Displaced { what });
         self.halted().map_or(Ok(()), Err)
+    }
+
+    /// Why the last segment, which is full, is not followed by a new one.
+    fn put_off(&self) -> Option<LogError> {
+        self.lock_put_off().clone()
+    }
+
+    pub(super) fn set_put_off(&self, why: Option<LogError>) {
+        *self.lock_put_off() = why;
+    }
+
+    fn lock_put_off(&self) -> std::sync::MutexGuard<'_, Option<LogError>> {
+        self.put_off.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn newest(&self) -> Option<Arc<Segment<D::File>>> {
@@ -196,6 +220,8 @@ impl<D: Disk> Shared<D> {
                 .collect();
             let count = count(&kept, *self.next.borrow());
             doomed.extend(segments.drain(..count).map(|segment| segment.name.clone()));
+            let first = segments.first().map_or(0, |segment| segment.first);
+            self.readers.forget_before(first);
         }
         let mut removed = 0;
         if !doomed.is_empty() {
@@ -208,7 +234,7 @@ impl<D: Disk> Shared<D> {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 result => result.map_err(LogError::io("remove", name))?,
             }
-            let failed = LogError::io("sync the names in", &self.disk.name());
+            let failed = LogError::io("sync the names in", DIRECTORY);
             self.disk.sync_names().await.map_err(failed)?;
             doomed.pop_front();
             removed += 1;
@@ -222,17 +248,17 @@ impl<D: Disk> Shared<D> {
 async fn rotate_alone<D: Disk>(
     shared: &Arc<Shared<D>>,
     mut active: OwnedMutexGuard<Active<D::File>>,
-) -> Result<(), LogError> {
+) -> Result<Rotated, LogError> {
     let shared = Arc::clone(shared);
     let rotated = evenkeel::spawn(async move {
         active.is_sound = false;
-        if let Err(error) = shared.rotate(&mut active).await {
-            let failed = LogError::io("begin a new segment in", &shared.disk.name());
+        let rotated = shared.rotate(&mut active).await.map_err(|error| {
+            let failed = LogError::io("make", &name_of(active.next));
             let _ = shared.halt.set(failed(error));
-            return Err(shared.halted().unwrap_or(LogError::Closed));
-        }
+            shared.halted().unwrap_or(LogError::Closed)
+        })?;
         active.is_sound = true;
-        Ok(())
+        Ok(rotated)
     });
     // Else the runtime has ended, and the log with it.
     rotated.await.unwrap_or(Err(LogError::Closed))

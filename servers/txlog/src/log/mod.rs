@@ -19,9 +19,10 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! # }).unwrap();
 //! ```
-// The files: `append` is what is appended, `record` the format (pure), `producers` what is known
-// of producers (pure), `roster` the same in files; `scan` reads a segment, `mark` says how far
-// the log was durable, `disk` is the seam to files, `local` a directory, `segment` one file;
+// The files: `append` is what is appended, `record` and `head` the format (pure), `producers` what
+// is known of producers (pure), `roster` the same in files; `scan` reads a segment, `mark` says how
+// far the log was durable, `disk` is the seam to files, `local` a directory, `segment` one file,
+// `readers` those that are open to be read;
 // `recover` opens a log, `list` finds its files, `peek` looks at them from outside, `verify`
 // checks them, `write` appends to the end, `read` reads, `seek` finds a time, `maintain` does
 // what is to be done from time to time, `retain` decides which segments to remove (pure);
@@ -33,6 +34,7 @@ mod copy;
 pub mod cursors;
 mod disk;
 mod error;
+mod head;
 mod list;
 mod local;
 mod maintain;
@@ -40,6 +42,7 @@ pub mod mark;
 mod peek;
 pub mod producers;
 mod read;
+mod readers;
 pub mod record;
 mod recover;
 mod repair;
@@ -70,11 +73,12 @@ pub use local::LocalDisk;
 use mark::MarkFile;
 pub(crate) use peek::peek;
 pub use read::ReadLimits;
+use readers::Readers;
 pub use recover::{Recovery, Torn};
 pub use repair::{Repair, repair};
 pub use retain::Retention;
-pub use roster::ROSTER_NAMES;
 use roster::Roster;
+pub use roster::{ROSTER_NAMES, damaged_rosters};
 use segment::Segment;
 pub use txlog_client::Record;
 pub use verify::verify;
@@ -82,6 +86,11 @@ use write::Active;
 
 use crate::figures::{Histogram, StoreFigures};
 use crate::store::Identity;
+
+/// The most files that an open log has, beside the earlier segments that are read: the last
+/// segment, and a new one; the directory, twice, and `LOCK`; the mark, the cursors, and one that is
+/// open for a moment.
+pub const FILES_OF_LOG: usize = 8;
 
 /// The limits of a log, and how it writes.
 #[derive(Clone, Debug)]
@@ -96,13 +105,17 @@ pub struct LogConfig {
     /// The buffer for a batch is kept for the next one if the batch was not larger than this; 2 MiB
     /// by default.
     pub buffer_bytes: usize,
-    /// How many producers are known; 1 024 by default, 3 KiB each at most. If there are more, those
-    /// are forgotten that have not stored anything for the longest time: see [`producers`].
+    /// How many producers are known; 1 024 by default, 3 KiB each at most, and one at least. If
+    /// there are more, those are forgotten that have not stored anything for the longest time: see
+    /// [`producers`].
     pub producers_max: usize,
     /// How many bytes of records may be queued; 8 MiB by default.
     pub queue_bytes: usize,
     /// How long a record that finds no running sync waits for others; not at all by default.
     pub delay: Duration,
+    /// How many files of earlier segments may be open at a time, to be read; 16 by default, and one
+    /// at least. So many reads of them are done at a time, and further ones wait.
+    pub read_files_max: usize,
     /// By how many bytes a segment is extended at a time, so that most syncs need not write a new
     /// length; 4 MiB by default, 0 for none.
     pub ahead_bytes: u64,
@@ -120,6 +133,7 @@ impl Default for LogConfig {
             producers_max: 1_024,
             queue_bytes: 8 << 20,
             delay: Duration::ZERO,
+            read_files_max: 16,
             ahead_bytes: 4 << 20,
             retention: Retention::default(),
         }
@@ -149,6 +163,10 @@ struct Shared<D: Disk> {
     roster: Roster,
     /// In order; the last one grows.
     segments: Mutex<Vec<Arc<Segment<D::File>>>>,
+    /// The files of the others that are open.
+    readers: Readers<D::File>,
+    /// Why the last one, which is full, is not followed by a new one.
+    put_off: Mutex<Option<LogError>>,
     /// The names of removed segments whose files still exist, in order.
     doomed: tokio::sync::Mutex<VecDeque<String>>,
     /// The named cursors.
@@ -205,6 +223,8 @@ impl<D: Disk> Log<D> {
             roster: recovered.roster,
             active: Arc::new(tokio::sync::Mutex::new(recovered.active)),
             segments: Mutex::new(recovered.segments),
+            readers: Readers::new(config.read_files_max),
+            put_off: Mutex::default(),
             doomed: tokio::sync::Mutex::default(),
             cursors: Cursors::default(),
             next: watch::Sender::new(next),
@@ -299,11 +319,6 @@ impl<D: Disk> Log<D> {
             log: u64::from(self.shared.log_id),
             epoch: self.shared.epoch,
         }
-    }
-
-    /// How many files it has open: its segments, the directory, `LOCK` and the mark.
-    pub fn files(&self) -> usize {
-        self.shared.segments().len() + 3
     }
 
     /// The largest record it takes, in bytes.

@@ -1,5 +1,6 @@
 //! What a log's files say about it without being read: for a list of logs that nobody has open.
 
+use super::error::DIRECTORY;
 use super::mark::{MARK_NAME, MarkFile};
 use super::segment::first_of;
 use super::{Disk, LogError};
@@ -12,7 +13,7 @@ use crate::store::Identity;
 ///
 /// [`LogError::Io`].
 pub(crate) async fn peek<D: Disk>(disk: &D) -> Result<Option<(u64, u64, Identity)>, LogError> {
-    let failed = LogError::io("list", &disk.name());
+    let failed = LogError::io("list", DIRECTORY);
     let names = disk.list().await.map_err(failed)?;
     let first = names.iter().filter_map(|name| first_of(name)).min();
     let mark = MarkFile::read(disk).await;

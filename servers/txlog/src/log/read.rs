@@ -1,6 +1,6 @@
 //! Reading durable records by their number.
 
-use std::sync::Arc;
+use std::io;
 
 use txlog_client::Record;
 
@@ -78,7 +78,12 @@ pub(super) async fn read<D: Disk>(
     for (at, segment) in segments.iter().enumerate() {
         let following = segments.get(at + 1).map(|segment| segment.first);
         let end = following.map_or(next, |following| following.min(next));
-        if !read_segment(segment, shared.log_id, sequence, end, &mut taken).await? {
+        if sequence >= end {
+            continue;
+        }
+        let file = shared.readers.open(&shared.disk, segment).await;
+        let file = file.map_err(|error| gone(shared, segment, sequence, error))?;
+        if !read_segment(&*file, segment, (sequence, end), &mut taken).await? {
             break;
         }
         sequence = end;
@@ -86,26 +91,35 @@ pub(super) async fn read<D: Disk>(
     Ok(taken.records)
 }
 
+/// Why a segment cannot be opened: it may have been removed since it was looked for.
+fn gone<D: Disk>(
+    shared: &Shared<D>,
+    segment: &Segment<D::File>,
+    sequence: u64,
+    error: io::Error,
+) -> LogError {
+    let first = shared.first();
+    if error.kind() == io::ErrorKind::NotFound && segment.first < first {
+        return LogError::Trimmed { sequence, first };
+    }
+    LogError::io("open", &segment.name)(error)
+}
+
 /// Reads the records from `from` up to `end`. Returns whether there is room for more.
 async fn read_segment<F: super::DiskFile>(
-    segment: &Arc<Segment<F>>,
-    log_id: u32,
-    from: u64,
-    end: u64,
+    file: &F,
+    segment: &Segment<F>,
+    (from, end): (u64, u64),
     taken: &mut Taken,
 ) -> Result<bool, LogError> {
-    if from >= end {
-        return Ok(true);
-    }
     let (mut sequence, mut offset) = segment.place_before(from);
-    let mut window = Window::with_bytes(&segment.file, offset, WINDOW_BYTES);
+    let (mut window, seal) = (
+        Window::with_bytes(file, offset, WINDOW_BYTES),
+        segment.head.seal(),
+    );
     let failed = LogError::io("read", &segment.name);
     while sequence < end {
-        let found = match window
-            .look(offset, sequence, log_id)
-            .await
-            .map_err(&failed)?
-        {
+        let found = match window.look(offset, sequence, seal).await.map_err(&failed)? {
             At::Record(found) => found,
             At::End => return Err(segment.corrupt(offset, sequence, None)),
             At::Damage(damage) => return Err(segment.corrupt(offset, sequence, Some(damage))),

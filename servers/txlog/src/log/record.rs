@@ -1,27 +1,30 @@
-//! The format of records in a segment, and of a segment's head. Pure: it decodes and encodes bytes.
+//! The format of records in a segment. Pure: it decodes and encodes bytes.
 //!
 //! All integers are little-endian.
 //!
 //! ```text
 //! record                                        segment's head
-//!  0  4  crc of the bytes 4 to 39                0  8  "EKTXLOG" and a zero
-//!  4  4  length of the payload                   8  4  version, 2
-//!  8  8  sequence number                        12  4  the log's id
-//! 16  8  time, in milliseconds since 1970       16  8  sequence number of the first record
-//! 24  4  crc of the payload                     24  8  time of its making
-//! 28  4  the log's id                           32  4  flags: 1, the log has a mark; 2, it had
-//! 32  4  how many records of its batch are             producers when the segment was created
-//!        before this one                        36  4  crc of the bytes 0 to 35
-//! 36  4  how many records of its append
-//!        follow this one, and flags: bit 31,
+//!  0  4  crc of the bytes 4 to 39, begun         0  8  "EKTXLOG" and a zero
+//!        with the key's upper half               8  4  version, 3
+//!  4  4  length of the payload                  12  4  the log's id
+//!  8  8  sequence number                        16  8  sequence number of the first record
+//! 16  8  time, in milliseconds since 1970       24  8  time of its making
+//! 24  4  crc of the payload                     32  4  flags: 1, the log has a mark; 2, it had
+//! 28  4  the key's lower half                          producers when the segment was created
+//! 32  4  how many records of its batch are      36  4  crc of the bytes 0 to 35
+//!        before this one                        40  8  the segment's key
+//! 36  4  how many records of its append         48  4  zero
+//!        follow this one, and flags: bit 31,    52  4  crc of the bytes 0 to 51
 //!        the payload begins with a producer
 //! 40     payload: (producer:16 number:8) and
 //!        the bytes that were appended
 //! ```
 //!
 //! The header has a checksum of its own, so its length can be trusted before the payload is read.
-//! The log's id is random. With it, a record of another log, in a copied file or a reused disk
-//! block, is not taken for one of this log.
+//! The segment's key is random, and is in its file and nowhere else. With it, neither a record of
+//! another segment, in a copied file or a reused disk block, nor bytes that a client has put into a
+//! payload are taken for a record ([why](../../../../docs/decisions/records-have-a-key.md)). In
+//! versions 1 and 2, a record has the log's id instead, and its checksum begins with zero.
 //!
 //! The records of one append have numbers in a row and are in one segment. A log that ends within
 //! an append has none of it: it was never acknowledged, and recovery cuts it off. Only the first
@@ -37,28 +40,27 @@
 //!
 //! - Every release reads the segments of all earlier versions, and writes those of the newest one
 //!   that it knows. A log may have segments of several versions.
-//! - A segment of a later version is refused with an error, and not changed.
+//! - A segment of a later version is refused with an error, and not changed. For that, the first 40
+//!   bytes of the head stay as they are in all versions.
 //! - The number grows when an older release would misread a segment. What an older release may
 //!   ignore goes into a field of the head that was zero so far, and leaves the number as it is:
 //!   readers ignore the bits of these fields that they do not know. So it was with the mark.
 //! - Version 2 added what is at byte 36 of a record, where version 1 has zero and takes anything
-//!   else for damage. A segment of version 1 gets no more records: a new one follows it.
+//!   else for damage. Version 3 added the key. A segment of an earlier version gets no more
+//!   records: a new one follows it.
 //! - For every version there is a log in `tests/fixtures`, as bytes, which a test reads.
 
+use std::fmt;
+
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+pub use super::head::{HEAD_BYTES, Head};
 
 /// The bytes before a payload.
 pub const HEADER_BYTES: usize = 40;
 
-/// The bytes before a segment's first record.
-pub const HEAD_BYTES: usize = 40;
-
 /// The largest payload that the format allows; a segment's limit is far lower.
 pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
-
-const MAGIC: [u8; 8] = *b"EKTXLOG\0";
-const VERSION: u32 = 2;
-const VERSION_MIN: u32 = 1;
 
 /// What a producer adds to the first payload of an append.
 pub const PRODUCED_BYTES: usize = 16 + 8;
@@ -69,14 +71,51 @@ pub const APPEND_RECORDS_MAX: u32 = 1 << 20;
 /// The bit of a record whose payload begins with a producer.
 const PRODUCED: u32 = 1 << 31;
 
-/// What a head of a later version is called in errors.
-pub(super) const NEWER: &str = "of a later version of txlog; use that one";
+/// The offset in a header of the log's id, or of what is there instead.
+const ID_AT: usize = 28;
 
-/// The bit of a head that says that the log has a mark.
-const MARKED: u32 = 1;
+/// By what the records of a segment are known: their headers begin with it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Seal {
+    id: u32,
+    /// Zero in versions 1 and 2, and else not.
+    seed: u32,
+}
 
-/// The bit of a head that says that the log had producers.
-const PRODUCERS: u32 = 2;
+impl Seal {
+    /// Of segments of versions 1 and 2: the log's id.
+    pub fn of_log(log_id: u32) -> Self {
+        let (id, seed) = (log_id, 0);
+        Self { id, seed }
+    }
+
+    /// Of a segment with this key.
+    pub(super) fn of_key(key: u64) -> Self {
+        Self {
+            // Zeros are no header of any segment.
+            id: (key as u32).max(1),
+            seed: ((key >> 32) as u32).max(1),
+        }
+    }
+
+    /// Whether these bytes may begin with a header of such a record: a look without a checksum.
+    pub(super) fn may_be_at(self, bytes: &[u8]) -> bool {
+        bytes[ID_AT..].first_chunk() == Some(&self.id.to_le_bytes())
+    }
+
+    fn checksum(self, header: &[u8]) -> u32 {
+        let mut hasher = crc32fast::Hasher::new_with_initial(self.seed);
+        hasher.update(header);
+        hasher.finalize()
+    }
+}
+
+impl fmt::Debug for Seal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // It is a secret.
+        f.debug_struct("Seal").finish_non_exhaustive()
+    }
+}
 
 /// A record's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,26 +134,6 @@ pub struct Header {
     pub length: u32,
     /// Their checksum.
     pub payload_crc: u32,
-    /// The log's id.
-    pub log_id: u32,
-}
-
-/// A segment's head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
-    /// The format's version, in which its records are. New ones are of the newest.
-    pub version: u32,
-    /// The log's id.
-    pub log_id: u32,
-    /// The number of the first record.
-    pub first: u64,
-    /// When the segment was created, in milliseconds since 1970.
-    pub created_ms: u64,
-    /// Whether the log had a [mark](super::mark) when the segment was created. Before there were
-    /// marks, this was zero.
-    pub marked: bool,
-    /// Whether records before the segment had [producers](super::producers).
-    pub has_producers: bool,
 }
 
 /// Why bytes are not a valid record.
@@ -184,7 +203,7 @@ impl Header {
     }
 
     /// Adds the header and the payload, with the producer, to `buffer`.
-    pub fn encode(&self, payload: &[u8], buffer: &mut BytesMut) {
+    pub fn encode(&self, payload: &[u8], seal: Seal, buffer: &mut BytesMut) {
         debug_assert_eq!(payload.len(), self.length as usize);
         let begin = buffer.len();
         buffer.reserve(HEADER_BYTES + payload.len());
@@ -193,10 +212,10 @@ impl Header {
         buffer.put_u64_le(self.sequence);
         buffer.put_u64_le(self.time_ms);
         buffer.put_u32_le(self.payload_crc);
-        buffer.put_u32_le(self.log_id);
+        buffer.put_u32_le(seal.id);
         buffer.put_u32_le(self.batch_back);
         buffer.put_u32_le(self.append_left | if self.is_produced { PRODUCED } else { 0 });
-        let crc = crc32fast::hash(&buffer[begin + 4..begin + HEADER_BYTES]);
+        let crc = seal.checksum(&buffer[begin + 4..begin + HEADER_BYTES]);
         buffer[begin..begin + 4].copy_from_slice(&crc.to_le_bytes());
         buffer.put_slice(payload);
     }
@@ -206,19 +225,20 @@ impl Header {
     /// # Errors
     ///
     /// [`Damage`]: it is incomplete, its checksum is wrong, or it belongs to another log.
-    pub fn decode(bytes: &[u8], log_id: u32) -> Result<Self, Damage> {
+    pub fn decode(bytes: &[u8], seal: Seal) -> Result<Self, Damage> {
         let Some(mut fields) = bytes.get(..HEADER_BYTES) else {
             return Err(Damage::CutHeader { have: bytes.len() });
         };
-        let crc = crc32fast::hash(&fields[4..]);
+        let crc = seal.checksum(&fields[4..]);
         let stated_crc = fields.get_u32_le();
         let length = fields.get_u32_le();
+        let (sequence, time_ms) = (fields.get_u64_le(), fields.get_u64_le());
+        let (payload_crc, id) = (fields.get_u32_le(), fields.get_u32_le());
         let mut header = Self {
             length,
-            sequence: fields.get_u64_le(),
-            time_ms: fields.get_u64_le(),
-            payload_crc: fields.get_u32_le(),
-            log_id: fields.get_u32_le(),
+            sequence,
+            time_ms,
+            payload_crc,
             batch_back: fields.get_u32_le(),
             append_left: 0,
             is_produced: false,
@@ -229,8 +249,12 @@ impl Header {
         if crc != stated_crc || !header.is_sound() {
             return Err(Damage::HeaderChecksum);
         }
-        if header.log_id != log_id {
-            return Err(Damage::OtherLog { id: header.log_id });
+        if id != seal.id {
+            // What is there instead of a key is no id.
+            return Err(match seal.seed {
+                0 => Damage::OtherLog { id },
+                _ => Damage::HeaderChecksum,
+            });
         }
         Ok(header)
     }
@@ -262,81 +286,5 @@ impl Header {
             return Err(Damage::PayloadChecksum { sequence });
         }
         Ok(payload)
-    }
-}
-
-impl Head {
-    /// The head of a new segment, of a log that has its mark.
-    pub fn new(log_id: u32, first: u64, created_ms: u64, has_producers: bool) -> Self {
-        Self {
-            version: VERSION,
-            log_id,
-            first,
-            created_ms,
-            marked: true,
-            has_producers,
-        }
-    }
-
-    /// Whether records with all that the newest version has can be behind it.
-    pub fn is_newest(&self) -> bool {
-        self.version == VERSION
-    }
-
-    /// The same of the newest version, of a log that has its mark.
-    pub fn renewed(self) -> Self {
-        Self {
-            version: VERSION,
-            marked: true,
-            ..self
-        }
-    }
-
-    /// The head as bytes.
-    pub fn encode(&self) -> Bytes {
-        let mut buffer = BytesMut::with_capacity(HEAD_BYTES);
-        buffer.put_slice(&MAGIC);
-        buffer.put_u32_le(self.version);
-        buffer.put_u32_le(self.log_id);
-        buffer.put_u64_le(self.first);
-        buffer.put_u64_le(self.created_ms);
-        let marked = if self.marked { MARKED } else { 0 };
-        buffer.put_u32_le(marked | if self.has_producers { PRODUCERS } else { 0 });
-        let crc = crc32fast::hash(&buffer);
-        buffer.put_u32_le(crc);
-        buffer.freeze()
-    }
-
-    /// Decodes a head at the beginning of `bytes`.
-    ///
-    /// # Errors
-    ///
-    /// [`Damage::Head`]: the defect.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Damage> {
-        let Some(mut fields) = bytes.get(..HEAD_BYTES) else {
-            return Err(Damage::Head("cut"));
-        };
-        let crc = crc32fast::hash(&fields[..HEAD_BYTES - 4]);
-        if fields[HEAD_BYTES - 4..] != crc.to_le_bytes() {
-            return Err(Damage::Head("damaged, or not a segment's"));
-        }
-        if fields[..MAGIC.len()] != MAGIC {
-            return Err(Damage::Head("no segment's"));
-        }
-        fields.advance(MAGIC.len());
-        let version = fields.get_u32_le();
-        if !(VERSION_MIN..=VERSION).contains(&version) {
-            return Err(Damage::Head(NEWER));
-        }
-        let (log_id, first) = (fields.get_u32_le(), fields.get_u64_le());
-        let (created_ms, flags) = (fields.get_u64_le(), fields.get_u32_le());
-        Ok(Self {
-            version,
-            log_id,
-            first,
-            created_ms,
-            marked: flags & MARKED != 0,
-            has_producers: flags & PRODUCERS != 0,
-        })
     }
 }

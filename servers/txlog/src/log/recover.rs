@@ -9,10 +9,10 @@ use evenkeel::fs::{CommitFile, write_all_at};
 use super::list::{Unfinished, list, lost_tail};
 use super::mark::{Kind, MARK_NAME, Mark, MarkFile};
 use super::producers::Producers;
-use super::record::{Damage, HEAD_BYTES};
+use super::record::{Damage, HEAD_BYTES, Head};
 use super::roster::{self, Roster};
 use super::scan::{Verdict, Walked, Window, walk};
-use super::segment::{Segment, name_of};
+use super::segment::{Segment, name_of, new_key};
 use super::write::{Active, create};
 use super::{Disk, DiskFile, LogError, now_ms};
 
@@ -93,13 +93,16 @@ pub(super) async fn recover<D: Disk>(
         let torn = remove(disk, listed.unfinished).await?;
         return begin(disk, mark, torn, producers_max).await;
     };
-    let walked = look_at(last, listed.log_id, listed.unfinished.is_some()).await?;
+    let walked = look_at(disk, last, listed.unfinished.is_some()).await?;
     lost_tail(mark.as_ref(), walked.next, walked.damage)?;
+    let file = last.open(disk).await;
+    let file = file.map_err(LogError::io("open", &last.name))?;
+    last.keep(Some(Arc::clone(&file)));
     // Files are changed from here on.
     let torn = remove(disk, listed.unfinished).await?;
     let torn = torn.or_else(|| torn_at(last, &walked));
     let failed = LogError::io("end", &last.name);
-    settle(disk, last, &walked).await.map_err(failed)?;
+    settle(disk, &*file, &walked).await.map_err(failed)?;
     last.set_bytes(walked.end);
     last.set_newest_ms(walked.newest_ms);
     let end = Mark {
@@ -123,11 +126,17 @@ pub(super) async fn recover<D: Disk>(
     let (log_id, segments) = (listed.log_id, &listed.segments[..]);
     let producers = roster::recover(disk, log_id, segments, next, is_used, producers_max).await?;
     let segments = listed.segments.into_iter().map(Arc::new).collect();
-    Ok(recovered(segments, &walked, mark, producers, report))
+    Ok(recovered(
+        (segments, file),
+        &walked,
+        mark,
+        producers,
+        report,
+    ))
 }
 
 fn recovered<F>(
-    segments: Vec<Arc<Segment<F>>>,
+    (segments, file): (Vec<Arc<Segment<F>>>, Arc<F>),
     walked: &Walked,
     mark: MarkFile<F>,
     (producers, roster): (Producers, Roster),
@@ -137,11 +146,13 @@ fn recovered<F>(
     Recovered {
         active: Active {
             segment: last.expect("recovery leaves a segment, or makes one"),
+            file,
             end: walked.end,
             len: walked.end,
             next: walked.next,
             oldest_ms: walked.oldest_ms,
             producers,
+            put_off_until: None,
             is_sound: true,
         },
         segments,
@@ -207,16 +218,12 @@ pub(super) fn next_epoch(epoch: u64) -> u64 {
 
 /// Truncates a segment after its last record, and makes its records durable: they may be only in
 /// the system's memory, and must be on the disk before they are reported.
-async fn settle<D: Disk>(
-    disk: &D,
-    last: &Segment<D::File>,
-    walked: &Walked,
-) -> std::io::Result<()> {
+async fn settle<D: Disk>(disk: &D, file: &D::File, walked: &Walked) -> std::io::Result<()> {
     // Also without damage: the rest are zeros, written ahead of new records.
     if walked.file_bytes > walked.end {
-        last.file.set_len(walked.end).await?;
+        file.set_len(walked.end).await?;
     }
-    rewrite(&last.file, walked.batch_at, walked.end).await?;
+    rewrite(file, walked.batch_at, walked.end).await?;
     // A process may have created the segment and ended before it synced the name.
     disk.sync_names().await
 }
@@ -233,20 +240,21 @@ async fn begin<D: Disk>(
     torn: Option<Torn>,
     producers_max: usize,
 ) -> Result<Recovered<D::File>, LogError> {
-    let walked = Walked::new(1, HEAD_BYTES as u64);
     let earlier = known.as_ref().map(MarkFile::last);
     let mark = Mark {
         log_id: earlier.map_or_else(new_id, |mark| mark.log_id),
         epoch: earlier.map_or(FIRST_EPOCH, |mark| mark.epoch),
         segment: 1,
-        next: walked.next,
-        bytes: walked.end,
+        next: 1,
+        bytes: HEAD_BYTES as u64,
         kind: Kind::Log,
     };
     let written = write_mark(disk, known, mark).await;
     let mark_file = written.map_err(LogError::io("write", MARK_NAME))?;
     let failed = LogError::io("make", &name_of(1));
-    let segment = create(disk, 1, mark.log_id, false).await.map_err(failed)?;
+    let key = new_key().map_err(&failed)?;
+    let head = Head::new(mark.log_id, 1, now_ms(), false, key);
+    let (segment, file) = create(disk, head).await.map_err(failed)?;
     let report = Recovery {
         first: 1,
         next: 1,
@@ -255,8 +263,8 @@ async fn begin<D: Disk>(
         torn,
     };
     Ok(recovered(
-        vec![Arc::new(segment)],
-        &walked,
+        (vec![Arc::new(segment)], file),
+        &Walked::new(&head, head.bytes()),
         mark_file,
         (Producers::new(producers_max), Roster::default()),
         report,
@@ -265,24 +273,26 @@ async fn begin<D: Disk>(
 
 /// Reads a segment, and fails if records that had been durable are damaged. In a `sealed` segment,
 /// which is followed by another, all records had been durable.
-pub(super) async fn look_at<F: DiskFile>(
-    segment: &Segment<F>,
-    log_id: u32,
+pub(super) async fn look_at<D: Disk>(
+    disk: &D,
+    segment: &Segment<D::File>,
     sealed: bool,
 ) -> Result<Walked, LogError> {
+    let failed = LogError::io("open", &segment.name);
+    let file = segment.open(disk).await.map_err(failed)?;
     let failed = LogError::io("read", &segment.name);
     let mut seen = None;
     loop {
         let visit = |found: &super::scan::Found, _| {
             segment.remember(found.header.sequence, found.offset);
         };
-        let walked = walk(&segment.file, segment.first, log_id, visit).await;
+        let walked = walk(&*file, &segment.head, visit).await;
         let walked = walked.map_err(&failed)?;
         let Some(damage) = walked.damage else {
             return Ok(walked);
         };
-        let verdict = Window::new(&segment.file, walked.end)
-            .judge(walked.end, walked.next, log_id)
+        let verdict = Window::new(&*file, walked.end)
+            .judge(walked.end, walked.next, segment.head.seal())
             .await
             .map_err(&failed)?;
         let later = match verdict {

@@ -5,14 +5,15 @@
 
 use evenkeel::fs::{CommitFile, write_all_at};
 
+use super::error::DIRECTORY;
 use super::list::{Listed, list};
 use super::mark::{Kind, MARK_NAME, Mark, MarkDefect, MarkFile};
-use super::record::{HEAD_BYTES, HEADER_BYTES, Header};
+use super::record::{HEAD_BYTES, HEADER_BYTES, Head};
 use super::recover::{new_id, next_epoch, rewrite, write_mark};
 use super::scan::{Verdict, Walked, Window, candidates, walk};
-use super::segment::{Segment, cut_name, name_of};
+use super::segment::{Segment, cut_name, name_of, new_key};
 use super::write::create;
-use super::{Disk, DiskFile, LogError};
+use super::{Disk, DiskFile, LogError, now_ms};
 
 /// How much is copied at a time.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -79,17 +80,25 @@ pub async fn repair<D: Disk>(disk: &D) -> Result<Option<Repair>, LogError> {
     if known.is_none() && listed.segments.is_empty() && listed.headless.is_none() {
         return Err(LogError::NoLog);
     }
-    let plan = plan(&listed, known, is_defective).await?;
+    let end = match listed.segments.last() {
+        Some(last) => {
+            let file = last.open(disk).await;
+            Some((last, file.map_err(LogError::io("open", &last.name))?))
+        }
+        None => None,
+    };
+    let end = end.as_ref().map(|(last, file)| (*last, &**file));
+    let plan = plan(&listed, end, known, is_defective).await?;
     if plan.next >= plan.lost_end && !plan.cuts && listed.headless.is_none() && !is_defective {
         return Ok(None);
     }
     let mut kept = Vec::new();
     if plan.cuts {
-        kept.extend(keep_end(disk, &listed, plan.end).await?);
+        kept.extend(keep_end(disk, end, plan.end).await?);
     }
-    if let Some(last) = listed.segments.last() {
+    if let Some((last, file)) = end {
         // The mark is to cover them.
-        let rewritten = rewrite(&last.file, plan.batch_at, plan.end).await;
+        let rewritten = rewrite(file, plan.batch_at, plan.end).await;
         rewritten.map_err(LogError::io("write", &last.name))?;
     }
     let log_id = match (listed.log_id, known) {
@@ -107,7 +116,7 @@ pub async fn repair<D: Disk>(disk: &D) -> Result<Option<Repair>, LogError> {
     };
     let written = write_mark(disk, mark_file, mark).await;
     written.map_err(LogError::io("write", MARK_NAME))?;
-    kept.extend(cut(disk, &listed, &plan, log_id).await?);
+    kept.extend(cut(disk, &listed, end, &plan, log_id).await?);
     Ok(Some(Repair {
         next: plan.next,
         lost_end: plan.lost_end,
@@ -118,13 +127,14 @@ pub async fn repair<D: Disk>(disk: &D) -> Result<Option<Repair>, LogError> {
 
 async fn plan<F: DiskFile>(
     listed: &Listed<F>,
+    end: Option<(&Segment<F>, &F)>,
     known: Option<Mark>,
     is_defective: bool,
 ) -> Result<Plan, LogError> {
     let marked = known.map_or(0, |mark| mark.next);
     // The records before a segment had been durable when it was made.
     let headless = listed.headless.map_or(0, |(first, _)| first);
-    let Some(last) = listed.segments.last() else {
+    let Some((last, file)) = end else {
         // Its records cannot be told from others without their head.
         let first = match listed.headless {
             Some((first, _)) => first,
@@ -140,7 +150,7 @@ async fn plan<F: DiskFile>(
         });
     };
     let failed = LogError::io("read", &last.name);
-    let walked = walk(&last.file, last.first, listed.log_id, |_, _| ()).await;
+    let walked = walk(file, &last.head, |_, _| ()).await;
     let walked = walked.map_err(&failed)?;
     let mut plan = Plan {
         segment: last.first,
@@ -151,14 +161,14 @@ async fn plan<F: DiskFile>(
         cuts: false,
     };
     if walked.damage.is_some() {
-        let judged = Window::new(&last.file, walked.end)
-            .judge(walked.end, walked.next, listed.log_id)
+        let judged = Window::new(file, walked.end)
+            .judge(walked.end, walked.next, last.head.seal())
             .await;
         let is_torn = judged.map_err(&failed)? == Verdict::Torn;
         // Else it is cut off when the log is opened, as ever.
         let was_durable = plan.lost_end > walked.next || listed.unfinished.is_some();
         if !is_torn || was_durable || is_defective {
-            let later = last_number(last, &walked, listed.log_id).await;
+            let later = last_number(file, &last.head, &walked).await;
             plan.lost_end = plan.lost_end.max(later.map_err(failed)? + 1);
             plan.cuts = true;
         }
@@ -167,21 +177,17 @@ async fn plan<F: DiskFile>(
 }
 
 /// The greatest number of a record whose header is intact behind the damage; 0 if there is none.
-async fn last_number<F: DiskFile>(
-    segment: &Segment<F>,
-    walked: &Walked,
-    log_id: u32,
-) -> std::io::Result<u64> {
-    let mut window = Window::with_bytes(&segment.file, walked.end, CHUNK_BYTES);
+async fn last_number<F: DiskFile>(file: &F, head: &Head, walked: &Walked) -> std::io::Result<u64> {
+    let mut window = Window::with_bytes(file, walked.end, CHUNK_BYTES);
     let (mut at, mut last) = (walked.end, 0);
     loop {
         let bytes = window.at(at, CHUNK_BYTES).await?;
         if bytes.len() < HEADER_BYTES {
             return Ok(last);
         }
-        for candidate in candidates(&bytes, 0, log_id) {
-            let header = Header::decode(&bytes[candidate..], log_id);
-            last = header.map_or(last, |header| last.max(header.sequence));
+        let behind = (at - walked.end, walked.next);
+        for (_, header) in candidates(&bytes, behind, head.seal()) {
+            last = last.max(header.sequence);
         }
         at += (bytes.len() - (HEADER_BYTES - 1)) as u64;
     }
@@ -190,15 +196,15 @@ async fn last_number<F: DiskFile>(
 /// Copies what is behind the end of the last segment to a file of its own, durably.
 async fn keep_end<D: Disk>(
     disk: &D,
-    listed: &Listed<D::File>,
+    last: Option<(&Segment<D::File>, &D::File)>,
     end: u64,
 ) -> Result<Option<String>, LogError> {
-    let Some(last) = listed.segments.last() else {
+    let Some((last, of)) = last else {
         return Ok(None);
     };
     let (name, file) = create_cut(disk, &last.name, end).await?;
     let failed = LogError::io("write", &name);
-    let mut window = Window::with_bytes(&last.file, end, CHUNK_BYTES);
+    let mut window = Window::with_bytes(of, end, CHUNK_BYTES);
     let mut at = end;
     loop {
         let bytes = window.at(at, CHUNK_BYTES).await;
@@ -238,15 +244,16 @@ async fn create_cut<D: Disk>(
 async fn cut<D: Disk>(
     disk: &D,
     listed: &Listed<D::File>,
+    end: Option<(&Segment<D::File>, &D::File)>,
     plan: &Plan,
     log_id: u32,
 ) -> Result<Option<String>, LogError> {
-    if let Some(last) = listed.segments.last()
+    if let Some((last, file)) = end
         && plan.cuts
     {
         let failed = LogError::io("end", &last.name);
-        last.file.set_len(plan.end).await.map_err(&failed)?;
-        last.file.sync_data().await.map_err(failed)?;
+        file.set_len(plan.end).await.map_err(&failed)?;
+        file.sync_data().await.map_err(failed)?;
     }
     let mut kept = None;
     if let Some((first, _)) = listed.headless {
@@ -267,7 +274,7 @@ async fn cut<D: Disk>(
             }
         };
         // Before a new segment takes the name.
-        let failed = LogError::io("sync the names in", &disk.name());
+        let failed = LogError::io("sync the names in", DIRECTORY);
         disk.sync_names().await.map_err(failed)?;
         kept = Some(to);
     }
@@ -276,9 +283,9 @@ async fn cut<D: Disk>(
         if let Some(unfinished) = &listed.unfinished {
             disk.remove(&unfinished.name).await.map_err(&failed)?;
         }
-        create(disk, plan.segment, log_id, true)
-            .await
-            .map_err(&failed)?;
+        let key = new_key().map_err(&failed)?;
+        let head = Head::new(log_id, plan.segment, now_ms(), true, key);
+        create(disk, head).await.map_err(&failed)?;
     }
     disk.sync_names().await.map_err(failed)?;
     Ok(kept)

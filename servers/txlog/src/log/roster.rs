@@ -20,10 +20,12 @@
 //!   did not store anything behind it.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use evenkeel::fs::{CommitFile, write_all_at};
 
+use super::mark::{MARK_NAME, MarkFile};
 use super::producers::Producers;
 use super::scan::{Window, walk};
 use super::segment::Segment;
@@ -34,6 +36,9 @@ pub const ROSTER_NAMES: [&str; 2] = ["PRODUCERS-0", "PRODUCERS-1"];
 
 /// The most bytes that are read of a file: twice of what the most producers take by default.
 const BYTES_MAX: u64 = 256 << 20;
+
+/// When a file that looks damaged is read again.
+const LOOKED_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// The files of an open log.
 #[derive(Debug, Default)]
@@ -99,20 +104,65 @@ struct Known {
     next: u64,
 }
 
+/// Which of the files are damaged, of a log that a server may have open.
+///
+/// That may be the work of a crash, and harms nobody: the log that is opened goes by the other one,
+/// or by its records.
+///
+/// # Errors
+///
+/// [`LogError::Io`].
+pub async fn damaged_rosters<D: Disk>(disk: &D) -> Result<Vec<&'static str>, LogError> {
+    let mark = MarkFile::read(disk).await;
+    let Some(Ok(mark)) = mark.map_err(LogError::io("read", MARK_NAME))? else {
+        // Without a mark it is an old log, or one that has other troubles.
+        return Ok(Vec::new());
+    };
+    let log_id = mark.last().log_id;
+    let mut damaged = Vec::new();
+    for name in ROSTER_NAMES {
+        let mut seen = None;
+        loop {
+            // An empty one was given up by a log that was opened after a repair.
+            let bytes = bytes_of(disk, name)
+                .await?
+                .filter(|bytes| !bytes.is_empty());
+            let Some(bytes) = bytes else { break };
+            if Producers::decode(&bytes, log_id, usize::MAX).is_some() {
+                break;
+            }
+            // A server may be writing it.
+            if seen.as_ref() == Some(&bytes) {
+                damaged.push(name);
+                break;
+            }
+            seen = Some(bytes);
+            evenkeel::time::sleep(LOOKED_AGAIN_AFTER).await;
+        }
+    }
+    Ok(damaged)
+}
+
+/// What is in a file, if there is one.
+async fn bytes_of<D: Disk>(disk: &D, name: &str) -> Result<Option<Bytes>, LogError> {
+    let failed = LogError::io("read", name);
+    let file = match disk.open(name).await {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(&failed)?,
+    };
+    let length = file.size().await.map_err(&failed)?.min(BYTES_MAX) as usize;
+    let mut window = Window::with_bytes(&file, 0, length.max(1));
+    window.at(0, length).await.map(Some).map_err(failed)
+}
+
 /// Reads the files that are not damaged.
 async fn read<D: Disk>(disk: &D, log_id: u32, most: usize) -> Result<Vec<Known>, LogError> {
     let mut found = Vec::new();
     for (slot, name) in ROSTER_NAMES.into_iter().enumerate() {
-        let failed = LogError::io("read", name);
-        let file = match disk.open(name).await {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            opened => opened.map_err(&failed)?,
+        let Some(bytes) = bytes_of(disk, name).await? else {
+            continue;
         };
-        let length = file.size().await.map_err(&failed)?.min(BYTES_MAX) as usize;
-        let bytes = Window::with_bytes(&file, 0, length.max(1))
-            .at(0, length)
-            .await;
-        let known = Producers::decode(&bytes.map_err(failed)?, log_id, most);
+        let known = Producers::decode(&bytes, log_id, most);
         found.extend(known.map(|(producers, next)| Known {
             slot,
             producers,
@@ -167,7 +217,9 @@ pub(super) async fn recover<D: Disk>(
         let end = segments
             .get(at + 1)
             .map_or(next, |following| following.first);
-        let walked = walk(&segment.file, segment.first, log_id, |found, count| {
+        let failed = LogError::io("open", &segment.name);
+        let file = segment.open(disk).await.map_err(failed)?;
+        let walked = walk(&*file, &segment.head, |found, count| {
             if let Some(produced) = found.produced()
                 && (from..next).contains(&found.header.sequence)
             {

@@ -9,8 +9,11 @@
 //!   and has been damaged since. That is an error, and nothing is cut off.
 //! - Otherwise `n` belongs to the last batch, which was never acknowledged as a whole: the end is
 //!   torn, and is cut off at `n`.
+//! - Bytes in a payload that look like such a record are none, as they have not the segment's key.
+//!   Segments of versions 1 and 2 have no key. In them, and in all others, a record does not count
+//!   if those between `n` and it would not fit between them.
 //!
-//! - Either way the log goes on where the append of `n` began: the records of an append are there
+//! Either way the log goes on where the append of `n` began: the records of an append are there
 //!   all, or none of them. The records of the last append that are before `n` had not been
 //!   acknowledged.
 //!
@@ -23,7 +26,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use txlog_client::frame::Produced;
 
 use super::disk::DiskFile;
-use super::record::{Damage, HEAD_BYTES, HEADER_BYTES, Header, PRODUCED_BYTES};
+use super::record::{Damage, HEADER_BYTES, Head, Header, PRODUCED_BYTES, Seal};
 
 /// How much is read at a time.
 const WINDOW_BYTES: usize = 1 << 20;
@@ -132,9 +135,9 @@ impl<'a, F: DiskFile> Window<'a, F> {
     /// # Errors
     ///
     /// An error of the file.
-    pub async fn look(&mut self, offset: u64, sequence: u64, log_id: u32) -> io::Result<At> {
+    pub async fn look(&mut self, offset: u64, sequence: u64, seal: Seal) -> io::Result<At> {
         let bytes = self.at(offset, HEADER_BYTES).await?;
-        let header = match Header::decode(&bytes, log_id) {
+        let header = match Header::decode(&bytes, seal) {
             Ok(header) => header,
             Err(damage) if bytes.iter().all(|&byte| byte == 0) => {
                 return Ok(match self.first_not_zero(offset).await? {
@@ -165,17 +168,19 @@ impl<'a, F: DiskFile> Window<'a, F> {
     /// # Errors
     ///
     /// An error of the file.
-    pub async fn judge(&mut self, offset: u64, sequence: u64, log_id: u32) -> io::Result<Verdict> {
+    pub async fn judge(&mut self, offset: u64, sequence: u64, seal: Seal) -> io::Result<Verdict> {
         let mut at = offset + 1;
         loop {
             let bytes = self.at(at, self.window_bytes).await?;
             if bytes.len() < HEADER_BYTES {
                 return Ok(Verdict::Torn);
             }
-            for candidate in candidates(&bytes, sequence, log_id) {
-                let later_at = at + candidate as u64;
-                let later = header_sequence(&bytes[candidate..]);
-                if let At::Record(_) = self.look(later_at, later, log_id).await? {
+            for (candidate, header) in candidates(&bytes, (at - offset, sequence), seal) {
+                if header.batch_first() <= sequence {
+                    continue;
+                }
+                let (later_at, later) = (at + candidate as u64, header.sequence);
+                if let At::Record(_) = self.look(later_at, later, seal).await? {
                     return Ok(Verdict::Corrupt { later_at, later });
                 }
             }
@@ -197,27 +202,23 @@ impl<'a, F: DiskFile> Window<'a, F> {
     }
 }
 
-/// The offsets in `bytes` of intact headers of records that were written after `sequence` had been
-/// durable.
-pub(super) fn candidates(bytes: &[u8], sequence: u64, log_id: u32) -> Vec<usize> {
-    /// The offset of the log's id in a header.
-    const ID_AT: usize = 28;
-    let id = log_id.to_le_bytes();
+/// Intact headers in `bytes`, with their offsets. Damage is `behind` bytes before these, where
+/// record `sequence` has to be: only headers of records that can be so near to it.
+pub(super) fn candidates(
+    bytes: &[u8],
+    (behind, sequence): (u64, u64),
+    seal: Seal,
+) -> Vec<(usize, Header)> {
+    let fits = |at: usize, header: &Header| {
+        let between = header.sequence.saturating_sub(sequence);
+        between <= (behind + at as u64) / HEADER_BYTES as u64
+    };
     (0..=bytes.len() - HEADER_BYTES)
         // This excludes nearly all places, without a checksum.
-        .filter(|&at| bytes[at + ID_AT..at + ID_AT + 4] == id)
-        .filter(|&at| {
-            Header::decode(&bytes[at..], log_id)
-                .is_ok_and(|header| header.batch_first() > sequence)
-        })
+        .filter(|&at| seal.may_be_at(&bytes[at..]))
+        .filter_map(|at| Some((at, Header::decode(&bytes[at..], seal).ok()?)))
+        .filter(|(at, header)| fits(*at, header))
         .collect()
-}
-
-pub(super) fn header_sequence(bytes: &[u8]) -> u64 {
-    bytes[8..]
-        .first_chunk()
-        .copied()
-        .map_or(0, u64::from_le_bytes)
 }
 
 /// Up to `len` bytes, fewer only at the file's end.
@@ -265,13 +266,13 @@ pub struct Walked {
 }
 
 impl Walked {
-    /// A segment that begins with `first` and has no records yet.
-    pub(super) fn new(first: u64, file_bytes: u64) -> Self {
+    /// A segment with this head, and no records yet.
+    pub(super) fn new(head: &Head, file_bytes: u64) -> Self {
         Self {
             batch_at: 0,
-            batch_first: first,
-            end: HEAD_BYTES as u64,
-            next: first,
+            batch_first: head.first,
+            end: head.bytes(),
+            next: head.first,
             damage: None,
             file_bytes,
             oldest_ms: None,
@@ -315,7 +316,7 @@ impl Reading {
     }
 }
 
-/// Reads all records of a segment that begins with `first`. Calls `visit` with the first record of
+/// Reads all records of a segment with this head. Calls `visit` with the first record of
 /// each append that is whole, and with the number of its records.
 ///
 /// # Errors
@@ -323,16 +324,15 @@ impl Reading {
 /// An error of the file.
 pub async fn walk<F: DiskFile>(
     file: &F,
-    first: u64,
-    log_id: u32,
+    head: &Head,
     mut visit: impl FnMut(&Found, u32),
 ) -> io::Result<Walked> {
-    let mut window = Window::new(file, HEAD_BYTES as u64);
-    let mut walked = Walked::new(first, file.size().await?);
+    let (mut window, seal) = (Window::new(file, head.bytes()), head.seal());
+    let mut walked = Walked::new(head, file.size().await?);
     let (mut at, mut sequence) = (walked.end, walked.next);
     let mut reading: Option<Reading> = None;
     loop {
-        let found = match window.look(at, sequence, log_id).await? {
+        let found = match window.look(at, sequence, seal).await? {
             At::Record(found) => found,
             At::End => break,
             At::Damage(damage) => {

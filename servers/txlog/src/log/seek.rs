@@ -11,6 +11,7 @@
 //! may be records of that time or later before it, in files that were passed over, but never in its
 //! own file.
 
+use std::io::ErrorKind::NotFound;
 use std::sync::Arc;
 
 use super::scan::{At, Window};
@@ -30,7 +31,12 @@ pub(super) async fn seek<D: Disk>(shared: &Shared<D>, time_ms: u64) -> Result<u6
     for (at, segment) in segments.iter().enumerate() {
         let following = segments.get(at + 1).map(|segment| segment.first);
         let end = following.map_or(next, |following| following.min(next));
-        if let Some(found) = seek_in(segment, shared.log_id, end, time_ms).await? {
+        let file = match shared.readers.open(&shared.disk, segment).await {
+            // It was removed meanwhile.
+            Err(error) if error.kind() == NotFound && segment.first < shared.first() => continue,
+            opened => opened.map_err(LogError::io("open", &segment.name))?,
+        };
+        if let Some(found) = seek_in(&*file, segment, end, time_ms).await? {
             return Ok(found);
         }
     }
@@ -48,16 +54,16 @@ fn is_reached<F>(segments: &[Arc<Segment<F>>], time_ms: u64) -> bool {
 
 /// The first record of this time or later, of those before `end`.
 async fn seek_in<F: DiskFile>(
+    file: &F,
     segment: &Segment<F>,
-    log_id: u32,
     end: u64,
     time_ms: u64,
 ) -> Result<Option<u64>, LogError> {
     let (mut sequence, mut offset) = segment.place_before(segment.first);
-    let mut window = Window::with_bytes(&segment.file, offset, WINDOW_BYTES);
+    let mut window = Window::with_bytes(file, offset, WINDOW_BYTES);
     let failed = LogError::io("read", &segment.name);
     while sequence < end {
-        let found = window.look(offset, sequence, log_id).await;
+        let found = window.look(offset, sequence, segment.head.seal()).await;
         let found = match found.map_err(&failed)? {
             At::Record(found) => found,
             At::End => return Err(segment.corrupt(offset, sequence, None)),

@@ -1,12 +1,13 @@
 //! One file of the log: its name, its head, and an index of some of its records.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use evenkeel::fs::{CommitFile, write_all_at};
+use ring::rand::{SecureRandom, SystemRandom};
 
-use super::LogError;
-use super::record::{Damage, HEAD_BYTES, Head};
+use super::record::{Damage, Head};
+use super::{Disk, DiskFile, LogError};
 
 /// The least distance between two places in the index.
 const INDEX_STEP_BYTES: u64 = 64 * 1024;
@@ -21,29 +22,42 @@ pub(super) struct Segment<F> {
     pub(super) name: String,
     pub(super) first: u64,
     pub(super) head: Head,
-    pub(super) file: F,
+    /// Kept open as long as the segment is the last one: there may be more of the others than the
+    /// system lets a process open.
+    kept: Mutex<Option<Arc<F>>>,
     bytes: AtomicU64,
     /// When the newest record was accepted; 0 if that is not known.
     newest_ms: AtomicU64,
-    /// Whether the head in the file is of the newest version.
-    is_newest: AtomicBool,
     /// Numbers of records and their offsets, in order: where to begin to look for a record.
     index: Mutex<Vec<(u64, u64)>>,
 }
 
 impl<F> Segment<F> {
-    pub(super) fn new(head: Head, file: F, bytes: u64) -> Self {
+    pub(super) fn new(head: Head, kept: Option<Arc<F>>, bytes: u64) -> Self {
         let first = head.first;
         Self {
             name: name_of(first),
             first,
             head,
-            file,
+            kept: Mutex::new(kept),
             bytes: AtomicU64::new(bytes),
             newest_ms: AtomicU64::new(0),
-            is_newest: AtomicBool::new(head.is_newest()),
-            index: Mutex::new(vec![(first, HEAD_BYTES as u64)]),
+            index: Mutex::new(vec![(first, head.bytes())]),
         }
+    }
+
+    /// Its file, if that is kept open.
+    pub(super) fn kept(&self) -> Option<Arc<F>> {
+        self.lock_kept().clone()
+    }
+
+    /// Keeps its file open, or no longer.
+    pub(super) fn keep(&self, file: Option<Arc<F>>) {
+        *self.lock_kept() = file;
+    }
+
+    fn lock_kept(&self) -> MutexGuard<'_, Option<Arc<F>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -85,25 +99,13 @@ impl<F> Segment<F> {
     }
 }
 
-impl<F: CommitFile> Segment<F> {
-    pub(super) fn is_newest(&self) -> bool {
-        // Relaxed: only the task that writes the segment asks, and it has set it.
-        self.is_newest.load(Ordering::Relaxed)
-    }
-
-    /// Makes a segment without records one of the newest version of the format, durably.
-    ///
-    /// A crash meanwhile may leave a head that is damaged. It is made anew by the next start,
-    /// unless the log has no other segment and has been trimmed; then that takes a `repair`.
-    pub(super) async fn renew(&self) -> std::io::Result<()> {
-        if self.is_newest() {
-            return Ok(());
+impl<F: DiskFile> Segment<F> {
+    /// Its file, which is opened if it is not kept.
+    pub(super) async fn open<D: Disk<File = F>>(&self, disk: &D) -> io::Result<Arc<F>> {
+        match self.kept() {
+            Some(file) => Ok(file),
+            None => disk.open(&self.name).await.map(Arc::new),
         }
-        write_all_at(&self.file, self.head.renewed().encode(), 0).await?;
-        self.file.sync_data().await?;
-        // Relaxed: see `is_newest`.
-        self.is_newest.store(true, Ordering::Relaxed);
-        Ok(())
     }
 }
 
@@ -118,6 +120,14 @@ impl<F> Segment<F> {
             later: String::new(),
         }
     }
+}
+
+/// A key for a new segment, which nobody can guess.
+pub(super) fn new_key() -> io::Result<u64> {
+    let mut key = [0; 8];
+    let filled = SystemRandom::new().fill(&mut key);
+    filled.map_err(|_| io::Error::other("the system gives no random numbers"))?;
+    Ok(u64::from_le_bytes(key))
 }
 
 /// The name of the segment that begins with this record; names sort like the numbers.

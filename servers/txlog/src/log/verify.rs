@@ -1,8 +1,10 @@
 //! Checking a log without changing it.
 
+use super::error::DIRECTORY;
 use super::list::{Unfinished, list, lost_tail};
 use super::mark::{Kind, MarkFile};
 use super::recover::{Recovery, Torn, look_at, torn_at};
+use super::segment::first_of;
 use super::{Disk, LogError};
 
 /// Checks every record of a log or of a backup, and changes nothing. Calls `visit` with the name,
@@ -42,7 +44,15 @@ pub async fn verify<D: Disk>(
             });
         }
         let sealed = at + 1 < listed.segments.len() || report.torn.is_some();
-        let walked = look_at(segment, listed.log_id, sealed).await?;
+        let walked = match look_at(disk, segment, sealed).await {
+            Err(error) if error.is_not_found() && is_removed(disk, segment.first).await? => {
+                report.first = listed.segments.get(at + 1).map_or(1, |next| next.first);
+                report.next = report.first;
+                report.segments = listed.segments.len() - (at + 1);
+                continue;
+            }
+            looked_at => looked_at?,
+        };
         visit(&segment.name, segment.first, walked.next - segment.first);
         report.next = walked.next;
         report.durable = walked.batch_first;
@@ -53,6 +63,14 @@ pub async fn verify<D: Disk>(
     let marked = mark.as_ref().map_or(1, |mark| MarkFile::last(mark).next);
     report.durable = report.durable.max(marked);
     Ok(report)
+}
+
+/// Whether a server has removed this segment meanwhile, as it removes the oldest ones.
+pub(super) async fn is_removed<D: Disk>(disk: &D, first: u64) -> Result<bool, LogError> {
+    let failed = LogError::io("list", DIRECTORY);
+    let names = disk.list().await.map_err(failed)?;
+    let oldest = names.iter().filter_map(|name| first_of(name)).min();
+    Ok(oldest.is_some_and(|oldest| oldest > first))
 }
 
 impl Unfinished {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use evenkeel::fs::{CommitFile, Position, ReceiptLog, write_all_at};
@@ -12,14 +12,20 @@ use txlog_client::frame::Produced;
 
 use super::append::{Item, Receipt, Refusal, Stored};
 use super::producers::Producers;
-use super::record::{HEAD_BYTES, Head, Header, PRODUCED_BYTES};
-use super::segment::{Segment, name_of};
+use super::record::{HEAD_BYTES, Head, Header, PRODUCED_BYTES, Seal};
+use super::segment::{Segment, name_of, new_key};
 use super::{Disk, End, LogError, Shared, now_ms};
+use crate::advice;
+
+/// When a new segment is tried again for which there was no descriptor. Each try costs a failing
+/// system call or two.
+const TRIED_AGAIN_AFTER: Duration = Duration::from_millis(200);
 
 /// The segment that grows, and its end. Who has it locked is between two batches: the writer keeps
 /// the lock from a batch's write to its sync.
 pub(super) struct Active<F> {
     pub(super) segment: Arc<Segment<F>>,
+    pub(super) file: Arc<F>,
     /// The offset of the next batch.
     pub(super) end: u64,
     /// The length of the file, as far as it is known to be written.
@@ -30,21 +36,36 @@ pub(super) struct Active<F> {
     pub(super) oldest_ms: Option<u64>,
     /// As of the records before `next`.
     pub(super) producers: Producers,
+    /// Until when no new segment is tried: there was no descriptor for one.
+    pub(super) put_off_until: Option<Instant>,
     /// Set between batches. Cleared when a batch or a new segment begins, and set again when that
     /// has succeeded; so it stays cleared after a failure. Cleared for good when the log closes.
     pub(super) is_sound: bool,
 }
 
-impl<F: CommitFile> Active<F> {
-    /// Whether it has records of an earlier version of the format, and gets no more.
-    fn is_of_old_version(&self) -> bool {
-        self.has_records() && !self.segment.is_newest()
-    }
+/// What became of a segment that was to be followed by a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Rotated {
+    /// It was.
+    Followed,
+    /// The system has no descriptor for another file: it goes on as it is.
+    PutOff,
 }
 
 impl<F> Active<F> {
     pub(super) fn has_records(&self) -> bool {
-        self.end > HEAD_BYTES as u64
+        self.end > self.segment.head.bytes()
+    }
+
+    /// Whether it has records of an earlier version of the format, and is to get no more.
+    fn is_of_old_version(&self) -> bool {
+        self.has_records() && !self.segment.head.is_newest()
+    }
+
+    fn is_put_off(&self) -> bool {
+        self.put_off_until
+            .is_some_and(|until| Instant::now() < until)
     }
 
     fn ended(&self) -> End {
@@ -117,7 +138,7 @@ impl<D: Disk> Writer<D> {
         time_ms: u64,
     ) -> (Bytes, u64) {
         let mut encoder = Encoder {
-            log_id: self.shared.log_id,
+            seal: active.segment.head.seal(),
             time_ms,
             begin: active.next,
             next: active.next,
@@ -144,7 +165,7 @@ impl<D: Disk> Writer<D> {
 
 /// Encodes the records of a batch.
 struct Encoder<'a> {
-    log_id: u32,
+    seal: Seal,
     time_ms: u64,
     /// The number of the batch's first record.
     begin: u64,
@@ -185,9 +206,8 @@ impl Encoder<'_> {
             is_produced,
             length: body.len() as u32,
             payload_crc: crc32fast::hash(body),
-            log_id: self.log_id,
         };
-        header.encode(body, self.buffer);
+        header.encode(body, self.seal, self.buffer);
         self.next += 1;
     }
 }
@@ -203,20 +223,44 @@ impl<D: Disk> Shared<D> {
 
     /// Truncates the segment after its last record, and begins a new one. All its records are
     /// durable by now, since batches are written one at a time.
-    pub(super) async fn rotate(&self, active: &mut Active<D::File>) -> io::Result<()> {
+    ///
+    /// If there is no descriptor for the new one, nothing has changed: that passes, and is no
+    /// reason to end a log. The next [`Log::maintain`](super::Log::maintain) says so.
+    pub(super) async fn rotate(&self, active: &mut Active<D::File>) -> io::Result<Rotated> {
         // Else the new segment would be made in the directory that has taken the log's place.
         self.stay_in_place().await.map_err(io::Error::other)?;
         if active.len > active.end {
             // Not synced: after a crash there may be zeros behind the records, which is allowed.
-            active.segment.file.set_len(active.end).await?;
+            active.file.set_len(active.end).await?;
+            active.len = active.end;
         }
         let has_producers = !active.producers.is_empty();
-        let segment = create(&self.disk, active.next, self.log_id, has_producers).await?;
-        active.segment = Arc::new(segment);
+        let head = Head::new(
+            self.log_id,
+            active.next,
+            now_ms(),
+            has_producers,
+            new_key()?,
+        );
+        let (segment, file) = match create(&self.disk, head).await {
+            Err(error) if advice::is_out_of_descriptors(&error) => {
+                active.put_off_until = Some(Instant::now() + TRIED_AGAIN_AFTER);
+                let failed = LogError::io("make", &name_of(active.next));
+                self.set_put_off(Some(failed(error)));
+                return Ok(Rotated::PutOff);
+            }
+            created => created?,
+        };
+        active.put_off_until = None;
+        self.set_put_off(None);
+        let sealed = std::mem::replace(&mut active.segment, Arc::new(segment));
+        active.file = file;
         active.end = HEAD_BYTES as u64;
         active.len = active.end;
         active.oldest_ms = None;
         self.segments().push(Arc::clone(&active.segment));
+        // From here on it is opened by who reads it.
+        sealed.keep(None);
         if has_producers {
             let known = active.producers.encode(self.log_id, active.next);
             self.roster.set_due(known);
@@ -226,6 +270,44 @@ impl<D: Disk> Shared<D> {
         self.write_mark().await?;
         // A failed removal is tried again later, and is no reason to refuse records.
         let _ = self.retain_unless_under_way().await;
+        Ok(Rotated::Followed)
+    }
+
+    /// Begins a new segment, if the next batch is to be in one.
+    async fn rotate_if_due(&self, active: &mut Active<D::File>, now_ms: u64) -> io::Result<()> {
+        let is_old = active.is_of_old_version();
+        if !(is_old || self.is_full(active, now_ms)) {
+            return Ok(());
+        }
+        if !active.is_put_off() && self.rotate(active).await? == Rotated::Followed {
+            return Ok(());
+        }
+        if active.segment.head.has_appends() {
+            return Ok(());
+        }
+        let what = "a new segment is needed, and there is no descriptor for one: allow more open \
+                    files, as by `ulimit -n`";
+        Err(io::Error::other(what))
+    }
+
+    /// Makes a segment without records one of the newest version of the format, durably.
+    ///
+    /// A crash meanwhile may leave a head that is damaged. It is made anew by the next start,
+    /// unless the log has no other segment and has been trimmed; then that takes a `repair`.
+    async fn renew(&self, active: &mut Active<D::File>) -> io::Result<()> {
+        if active.has_records() || active.segment.head.is_newest() {
+            return Ok(());
+        }
+        let head = active.segment.head.renewed(new_key()?);
+        write_all_at(&*active.file, head.encode(), 0).await?;
+        active.file.sync_data().await?;
+        let file = Some(Arc::clone(&active.file));
+        active.segment = Arc::new(Segment::new(head, file, head.bytes()));
+        (active.end, active.len) = (head.bytes(), head.bytes());
+        if let Some(last) = self.segments().last_mut() {
+            *last = Arc::clone(&active.segment);
+        }
+        self.set_end(active.ended());
         Ok(())
     }
 }
@@ -244,9 +326,8 @@ impl<D: Disk> ReceiptLog for Writer<D> {
         }
         active.is_sound = false;
         let time_ms = now_ms();
-        if self.shared.is_full(&active, time_ms) || active.is_of_old_version() {
-            self.shared.rotate(&mut active).await?;
-        }
+        self.shared.rotate_if_due(&mut active, time_ms).await?;
+        self.shared.renew(&mut active).await?;
         let (bytes, next) = self.encode(&mut active, items, time_ms);
         if bytes.is_empty() {
             // All were refused or repeated.
@@ -257,11 +338,10 @@ impl<D: Disk> ReceiptLog for Writer<D> {
         let ahead = self.shared.config.ahead_bytes;
         if ahead > 0 && end > active.len {
             let len = end + ahead;
-            active.segment.file.set_len(len).await?;
+            active.file.set_len(len).await?;
             active.len = len;
         }
-        active.segment.renew().await?;
-        write_all_at(&active.segment.file, bytes, active.end).await?;
+        write_all_at(&*active.file, bytes, active.end).await?;
         active.end = end;
         active.next = next;
         active.segment.set_newest_ms(time_ms);
@@ -276,7 +356,7 @@ impl<D: Disk> ReceiptLog for Writer<D> {
             return Ok(());
         };
         let began = Instant::now();
-        active.segment.file.sync_data().await?;
+        active.file.sync_data().await?;
         self.shared.syncs.observe(began.elapsed());
         active.segment.set_bytes(active.end);
         // Now, and not before: readers see only durable records, and the mark covers no others.
@@ -296,14 +376,12 @@ impl<D: Disk> ReceiptLog for Writer<D> {
 /// Creates a segment whose head and name survive a crash. The log has its mark by then.
 pub(super) async fn create<D: Disk>(
     disk: &D,
-    first: u64,
-    log_id: u32,
-    has_producers: bool,
-) -> io::Result<Segment<D::File>> {
-    let head = Head::new(log_id, first, now_ms(), has_producers);
-    let file = disk.create(&name_of(first)).await?;
-    write_all_at(&file, head.encode(), 0).await?;
+    head: Head,
+) -> io::Result<(Segment<D::File>, Arc<D::File>)> {
+    let file = Arc::new(disk.create(&name_of(head.first)).await?);
+    write_all_at(&*file, head.encode(), 0).await?;
     file.sync_data().await?;
     disk.sync_names().await?;
-    Ok(Segment::new(head, file, HEAD_BYTES as u64))
+    let segment = Segment::new(head, Some(Arc::clone(&file)), head.bytes());
+    Ok((segment, file))
 }

@@ -8,7 +8,7 @@ use txlog_client::frame::{Code, LogBounds, is_name};
 
 use super::SettingsFile;
 use crate::advice;
-use crate::log::{LocalDisk, Log, LogConfig, peek};
+use crate::log::{FILES_OF_LOG, LocalDisk, Log, LogConfig, peek};
 use crate::server::{Boxed, LogSource, Page};
 use crate::store::{Identity, StoreError};
 
@@ -21,6 +21,12 @@ const BUFFER_BYTES: usize = 64 * 1024;
 
 /// How many producers a log knows: 3 KiB each.
 const PRODUCERS_MAX: usize = 128;
+
+/// How many files of earlier segments a log may have open.
+const READ_FILES_MAX: usize = 4;
+
+/// The most descriptors that a log has.
+pub const FILES_OF_NAMED_LOG: usize = FILES_OF_LOG + READ_FILES_MAX;
 
 /// How many bytes of records a log's queue holds.
 const QUEUE_BYTES: usize = 2 << 20;
@@ -75,6 +81,7 @@ impl Directories {
                 buffer_bytes: config.buffer_bytes.min(BUFFER_BYTES),
                 producers_max: config.producers_max.min(PRODUCERS_MAX),
                 queue_bytes: config.queue_bytes.min(QUEUE_BYTES),
+                read_files_max: config.read_files_max.min(READ_FILES_MAX),
                 ..config
             },
             directory,
@@ -86,9 +93,9 @@ impl Directories {
 
     async fn open_log(&self, name: &str, create: bool) -> Result<Log<LocalDisk>, StoreError> {
         let path = self.directory.join(name);
+        // Clients are told names and no paths.
         let cannot = |error: io::Error| {
-            let shown = path.display();
-            let text = format!("cannot use {shown}: {}", advice::of_files(&error));
+            let text = format!("cannot use the log {name}: {}", advice::of_files(&error));
             StoreError::new(Code::LogFailed, text)
         };
         let disk = match LocalDisk::hold_existing(&path).await {
@@ -106,9 +113,10 @@ impl Directories {
             held => held.map_err(cannot)?,
         };
         let config = self.settings.of(name).await.applied(&self.config);
-        let opened = Log::open(disk, config)
-            .await
-            .map_err(|error| StoreError::new(Code::LogFailed, advice::of_log(&path, &error)))?;
+        let opened = Log::open(disk, config).await.map_err(|error| {
+            let why = StoreError::from(error).text;
+            StoreError::new(Code::LogFailed, format!("the log {name}: {why}"))
+        })?;
         let (log, recovery) = opened;
         if let Some(torn) = &recovery.torn {
             eprintln!(
@@ -155,8 +163,7 @@ impl Directories {
 
     async fn page(&self, after: &str, count: usize) -> Result<Page, StoreError> {
         let names = self.names().await.map_err(|error| {
-            let shown = self.directory.display();
-            let text = format!("cannot list {shown}: {}", advice::of_files(&error));
+            let text = format!("cannot list the logs: {}", advice::of_files(&error));
             StoreError::new(Code::LogFailed, text)
         })?;
         let mut behind = names.into_iter().filter(|name| name.as_str() > after);

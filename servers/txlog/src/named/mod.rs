@@ -6,6 +6,6 @@ mod directories;
 mod file;
 mod settings;
 
-pub use directories::Directories;
+pub use directories::{Directories, FILES_OF_NAMED_LOG};
 pub(crate) use file::SettingsFile;
 pub use settings::{LogSettings, Settings};

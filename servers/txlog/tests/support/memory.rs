@@ -32,6 +32,8 @@ pub(crate) struct Faults {
     pub(crate) syncs: Option<(u64, i32)>,
     /// The names can be synced this many times, and then one sync fails with this error.
     pub(crate) name_syncs: Option<(u64, i32)>,
+    /// No file can be made; making one returns this error.
+    pub(crate) creates: Option<i32>,
     /// No file can be removed; removing returns this error.
     pub(crate) removes: Option<i32>,
 }
@@ -249,6 +251,9 @@ impl Disk for MemoryDisk {
     async fn create(&self, name: &str) -> io::Result<MemoryFile> {
         let index = {
             let mut state = self.alive()?;
+            if let Some(error) = state.faults.creates {
+                return Err(io::Error::from_raw_os_error(error));
+            }
             if state.names.contains_key(name) {
                 return Err(io::ErrorKind::AlreadyExists.into());
             }

@@ -51,10 +51,11 @@ impl Server {
         Self::begin_at(program, &address, &all)
     }
 
-    /// Starts a server that may have so many files and connections open.
-    pub(crate) fn start_with_files(files: u32, directory: &Path, options: &[&str]) -> Self {
+    /// Starts a server that may have so many files and connections open, by these arguments of
+    /// `ulimit`.
+    pub(crate) fn start_with_files(files: &str, directory: &Path, options: &[&str]) -> Self {
         let mut shell = Command::new("sh");
-        let limit = format!("ulimit -n {files}; exec \"$@\"");
+        let limit = format!("ulimit {files}; exec \"$@\"");
         shell.args(["-c", &limit, "sh", env!("CARGO_BIN_EXE_txlog")]);
         let directory = directory.to_str().unwrap();
         let mut all = vec!["--dir", directory];

@@ -30,10 +30,6 @@ const OPENING_MAX: usize = 4;
 /// others are not held up.
 const OPENING_PATIENCE: Duration = Duration::from_secs(2);
 
-/// How many files are allowed for each log that may be open. Most have as few; those with more take
-/// them from others.
-const FILES_OF_LOG: usize = 4;
-
 /// The logs that have names.
 pub(super) struct Named<S: Store> {
     source: Box<dyn LogSource<S>>,
@@ -165,9 +161,7 @@ impl<S: Store> Named<S> {
             None => {}
         }
         let open_max = self.config.open_logs_max.max(1);
-        let files_max = open_max.saturating_mul(FILES_OF_LOG);
-        let files = table.files();
-        if table.logs.len() < open_max && files < files_max {
+        if table.logs.len() < open_max {
             let turn = self.turn(&mut table, name);
             return Ok(Step::Begin(turn.ends.subscribe(), turn));
         }
@@ -187,9 +181,8 @@ impl<S: Store> Named<S> {
         }
         let count = table.logs.len();
         let text = format!(
-            "{count} logs with {files} files have connections, and the server keeps {open_max} \
-             logs with {files_max} files open: close the connections of one, or give it more by \
-             --open-logs-max"
+            "{count} logs have connections, and the server keeps {open_max} logs open: close the \
+             connections of one, or give it more by --open-logs-max"
         );
         Err(StoreError::new(Code::TooMany, text))
     }
@@ -257,17 +250,6 @@ impl<S: Store> Named<S> {
 
     fn lock(&self) -> MutexGuard<'_, Table<S>> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<S: Store> Table<S> {
-    /// How many files all logs have open.
-    fn files(&self) -> usize {
-        let files = self.logs.values().map(|phase| match phase {
-            Phase::Open(log) => log.store.files(),
-            Phase::Busy(_) => FILES_OF_LOG,
-        });
-        files.sum()
     }
 }
 
