@@ -6,6 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use support::program::{Server, run_command};
+use support::run;
+use txlog_client::frame::{Code, Produced};
+use txlog_client::{Batch, Client};
 
 const COMMANDS: [&str; 4] = ["backup", "restore", "trim", "repair"];
 
@@ -151,16 +154,16 @@ fn a_log_that_lost_its_end_is_refused_until_it_is_repaired() {
     stop(server);
     // Damage: what is cut off is kept.
     let mut bytes = fs::read(&segment).unwrap();
-    bytes[40 + 40] ^= 1;
+    bytes[56 + 40] ^= 1;
     fs::write(&segment, &bytes).unwrap();
     assert!(fails(&["verify", text(&log)]).contains("txlog repair"));
     let said = done(&["repair", text(&log)]);
-    let kept = "00000000000000000001.seg.40-1.cut";
+    let kept = "00000000000000000001.seg.56-1.cut";
     assert!(
         said.contains(&format!("what was cut off is in {kept}\n")),
         "{said}"
     );
-    assert_eq!(fs::read(log.join(kept)).unwrap(), &bytes[40..]);
+    assert_eq!(fs::read(log.join(kept)).unwrap(), &bytes[56..]);
     assert!(done(&["verify", text(&log)]).contains("no records; the next is 1"));
 }
 
@@ -230,4 +233,49 @@ fn a_server_whose_directory_is_moved_away_refuses_appends_and_says_why() {
         server.end().contains("was removed or replaced"),
         "the server says it, too"
     );
+}
+
+#[test]
+fn the_server_knows_as_many_producers_as_it_was_told_and_verify_their_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let server = Server::start(&log, &["--segment-bytes", "1", "--producers-max", "2"]);
+    let address = server.address;
+    run(async {
+        let client = Client::connect(address).await.unwrap();
+        let send = async |producer, number| {
+            let producer = Some(Produced { producer, number });
+            let batch = Batch {
+                producer,
+                ..Batch::new(["of a producer"])
+            };
+            client.submit_batch(batch).await.unwrap().await
+        };
+        for producer in [1, 2, 3] {
+            send(producer, 0).await.unwrap();
+        }
+        send(3, 1).await.unwrap();
+        let forgotten = send(1, 1).await.unwrap_err();
+        assert_eq!(forgotten.code(), Some(Code::ProducerUnknown));
+    });
+    stop(server);
+    let names: Vec<_> = ["PRODUCERS-0", "PRODUCERS-1"]
+        .map(|name| log.join(name))
+        .into();
+    let there: Vec<_> = names.into_iter().filter(|name| name.exists()).collect();
+    assert!(!there.is_empty());
+    let said = done(&["verify", text(&log)]);
+    assert!(!said.contains("PRODUCERS"), "{said}");
+    let mut bytes = fs::read(&there[0]).unwrap();
+    bytes[20] ^= 1;
+    fs::write(&there[0], bytes).unwrap();
+    let said = done(&["verify", text(&log)]);
+    let name = there[0].file_name().unwrap().to_str().unwrap();
+    assert!(said.contains(&format!("{name} is damaged")), "{said}");
+    assert!(said.contains("whole in all"), "{said}");
+    for wrong in ["0", "100000"] {
+        let arguments = ["serve", "--dir", text(&log), "--producers-max", wrong];
+        let (done, _, errors) = run_command(&arguments);
+        assert!(!done && errors.contains("--producers-max"), "{errors}");
+    }
 }

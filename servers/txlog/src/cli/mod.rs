@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand};
 use evenkeel::runtime::Runtime;
 use evenkeel_measure::options::JsonOption;
@@ -117,6 +118,14 @@ pub(crate) struct ServeArguments {
     /// Keep records so long; 0 keeps all.
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     pub(crate) keep_seconds: u64,
+    /// How many producers a log knows, each in 3 KiB of memory at most.
+    ///
+    /// A producer numbers its records, so that those which it repeats are stored once. If there are
+    /// more, those are forgotten that have stored nothing for the longest time. A log with a name
+    /// knows 128 at most.
+    #[arg(long, value_name = "COUNT", default_value_t = 1_024, conflicts_with = "nats",
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..=16_384))]
+    pub(crate) producers_max: usize,
     /// How many connections to take.
     ///
     /// 32 more are taken that may ping, but not append or read, so that a full server answers.

@@ -38,6 +38,7 @@ pub(crate) async fn run(arguments: ServeArguments) -> Outcome {
     let config = LogConfig {
         segment_bytes: arguments.segment_bytes,
         record_bytes_max: arguments.record_bytes_max,
+        producers_max: arguments.producers_max,
         retention,
         ..LogConfig::default()
     };

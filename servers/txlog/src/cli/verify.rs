@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use txlog::advice;
 use txlog::log::cursors::count_cursors;
-use txlog::log::{LocalDisk, verify};
+use txlog::log::{LocalDisk, damaged_rosters, verify};
 
 use super::{Outcome, VerifyArguments};
 
@@ -30,6 +30,13 @@ pub(crate) async fn run(arguments: VerifyArguments) -> Outcome {
     let cursors = cursors.map_err(|error| super::of_directory(&arguments.dir, &error))?;
     if cursors > 0 {
         println!("named cursors: {cursors}");
+    }
+    let damaged = damaged_rosters(&disk).await;
+    for name in damaged.map_err(|error| super::of_directory(&arguments.dir, &error))? {
+        println!(
+            "{name} is damaged, which a crash can do; no record is lost by it: the next `serve` \
+             learns of the producers from the other file, or from the records"
+        );
     }
     println!("whole in all: {}", super::numbers(found.first, found.next));
     if is_live {
