@@ -4,8 +4,11 @@
 mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
 
+use support::LIMIT;
 use support::program::{Server, run_command, wait};
 
 /// A command of the program, with pipes to and from it.
@@ -13,7 +16,7 @@ struct Piped {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
-    errors: BufReader<ChildStderr>,
+    errors: Receiver<String>,
 }
 
 impl Piped {
@@ -25,10 +28,16 @@ impl Piped {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
+        let errors = BufReader::new(child.stderr.take().unwrap());
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            let mut lines = errors.lines().map_while(Result::ok);
+            lines.try_for_each(|line| sender.send(line))
+        });
         Self {
             input: child.stdin.take(),
             output: BufReader::new(child.stdout.take().unwrap()),
-            errors: BufReader::new(child.stderr.take().unwrap()),
+            errors: lines,
             child,
         }
     }
@@ -47,9 +56,7 @@ impl Piped {
 
     /// The next line that is not for the output.
     fn complaint(&mut self) -> String {
-        let mut line = String::new();
-        self.errors.read_line(&mut line).unwrap();
-        line.trim_end().to_owned()
+        self.errors.recv_timeout(LIMIT).unwrap()
     }
 
     fn interrupt(&self) {
@@ -62,10 +69,10 @@ impl Piped {
     fn end(mut self) -> (bool, String, String) {
         drop(self.input.take());
         let status = wait(&mut self.child);
-        let (mut said, mut errors) = (String::new(), String::new());
+        let mut said = String::new();
         self.output.read_to_string(&mut said).unwrap();
-        self.errors.read_to_string(&mut errors).unwrap();
-        (status.success(), said, errors)
+        let errors: Vec<String> = self.errors.iter().collect();
+        (status.success(), said, errors.join("\n"))
     }
 }
 
@@ -169,11 +176,6 @@ fn who_waits_for_a_server_says_so_once_and_gives_up_in_time() {
     }
     server.kill();
     others[2].say("three\n");
-    let said = patient.complaint();
-    assert!(
-        said.contains("until there is one; --give-up-after"),
-        "{said}"
-    );
     for mut waiting in others {
         let said = waiting.complaint();
         assert!(said.contains("for 1 s, as --give-up-after says"), "{said}");
@@ -185,4 +187,6 @@ fn who_waits_for_a_server_says_so_once_and_gives_up_in_time() {
             "{errors}"
         );
     }
+    let said = patient.complaint();
+    assert!(said.contains("again for ever; --give-up-after"), "{said}");
 }

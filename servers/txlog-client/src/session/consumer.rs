@@ -228,7 +228,7 @@ impl Consumer {
         }
     }
 
-    /// Why there is no connection, if connecting has failed; changes as that does.
+    /// Why nothing can be read for now: see [`SessionFollower::trouble`].
     pub fn trouble(&self) -> watch::Receiver<Option<ClientError>> {
         self.follower.trouble()
     }

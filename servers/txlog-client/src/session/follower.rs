@@ -149,7 +149,8 @@ impl SessionFollower {
         Ok(self.cursor())
     }
 
-    /// Why there is no connection, if connecting has failed; changes as that does.
+    /// Why nothing can be read for now: connecting has failed, or the server refuses; changes as
+    /// that does.
     pub fn trouble(&self) -> watch::Receiver<Option<ClientError>> {
         self.link.trouble()
     }
@@ -159,6 +160,7 @@ impl SessionFollower {
         loop {
             let error = match self.read(wait).await {
                 Ok(()) => {
+                    self.link.is_well();
                     self.backoff.reset();
                     self.trouble_since = None;
                     return Ok(());
@@ -172,6 +174,7 @@ impl SessionFollower {
             }
             // The link waits between connections; this is for a server that refuses to read.
             if matches!(error, ClientError::Refused { .. }) {
+                self.link.is_refused(&error);
                 sleep(self.backoff.next()).await;
             }
         }

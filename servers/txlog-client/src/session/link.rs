@@ -26,7 +26,7 @@ pub(super) struct Link {
     works: AtomicBool,
     /// The largest record that the last server takes, 0 if none has said so yet.
     record_bytes_max: AtomicUsize,
-    /// Why there is no connection.
+    /// Why there is no connection, or why it is of no use.
     trouble: watch::Sender<Option<ClientError>>,
 }
 
@@ -76,6 +76,21 @@ impl Link {
         self.trouble.subscribe()
     }
 
+    /// The server refuses what may pass.
+    pub(super) fn is_refused(&self, why: &ClientError) {
+        self.trouble.send_if_modified(|trouble| {
+            let is_new = trouble.is_none();
+            trouble.get_or_insert_with(|| why.clone());
+            is_new
+        });
+    }
+
+    /// There is no trouble any more.
+    pub(super) fn is_well(&self) {
+        self.trouble
+            .send_if_modified(|trouble| trouble.take().is_some());
+    }
+
     /// The connection; if it has ended, after a pause, the result of one attempt at each server.
     ///
     /// # Cancel safety
@@ -110,8 +125,7 @@ impl Link {
                     // Relaxed: the limit alone, which guards nothing.
                     self.record_bytes_max
                         .store(record_bytes_max, Ordering::Relaxed);
-                    self.trouble
-                        .send_if_modified(|trouble| trouble.take().is_some());
+                    self.is_well();
                     return Ok(client);
                 }
                 Err(error) => last = error,

@@ -63,13 +63,13 @@ pub(crate) async fn read(arguments: ReadArguments) -> Outcome {
     Ok(SUCCESS)
 }
 
-/// Says that the connection is lost, why, how long another one is tried for, and that there is one.
+/// Says that nothing goes on for now, why, how long it is tried again for, and that it goes on.
 pub(super) async fn say_trouble(
     mut trouble: watch::Receiver<Option<ClientError>>,
     give_up_after: Duration,
 ) {
     let how_long = match give_up_after {
-        FOR_EVER => "until there is one; --give-up-after SECONDS would limit that".to_owned(),
+        FOR_EVER => "for ever; --give-up-after SECONDS would limit that".to_owned(),
         time => format!("for {} s, as --give-up-after says", time.as_secs()),
     };
     let mut was_lost = false;
@@ -77,9 +77,9 @@ pub(super) async fn say_trouble(
         let now = trouble.borrow_and_update().clone();
         match (&now, was_lost) {
             (Some(error), false) => {
-                eprintln!("txlog: {error} (trying to get a connection {how_long})");
+                eprintln!("txlog: {error} (trying again {how_long})");
             }
-            (None, true) => eprintln!("txlog: connected again"),
+            (None, true) => eprintln!("txlog: going on"),
             _ => {}
         }
         was_lost = now.is_some();

@@ -173,3 +173,22 @@ fn a_server_with_too_many_open_logs_is_asked_again() {
         assert!(fake.state().refuse_hellos.is_none());
     });
 }
+
+#[test]
+fn a_follower_that_is_refused_goes_on_later_and_says_why_it_waits() {
+    with(Supports::Batches, options(), |session, fake| async move {
+        session.append("one").await.unwrap();
+        fake.state().refuse_reads = Some(Code::LogFailed);
+        let mut follower = session.follow(ReadFrom::Oldest);
+        let mut trouble = follower.trouble();
+        tokio::select! {
+            read = follower.next() => panic!("it is refused: {read:?}"),
+            changed = trouble.changed() => changed.unwrap(),
+        }
+        let why = trouble.borrow_and_update().clone().unwrap();
+        assert_eq!(why.code(), Some(Code::LogFailed));
+        fake.state().refuse_reads = None;
+        assert_eq!(follower.next().await.unwrap().sequence, 1);
+        assert!(trouble.borrow_and_update().is_none());
+    });
+}

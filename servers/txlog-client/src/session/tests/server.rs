@@ -36,6 +36,8 @@ pub(super) struct State {
     pub(super) forget_next: bool,
     pub(super) batch_bytes_max: u32,
     pub(super) cursors: HashMap<String, Cursor>,
+    /// How reads are refused.
+    pub(super) refuse_reads: Option<Code>,
     /// How requests about cursors are refused.
     pub(super) refuse_cursors: Option<Code>,
     /// How this many further hellos are refused.
@@ -70,6 +72,7 @@ impl Fake {
             forget_next: false,
             batch_bytes_max: 1 << 16,
             cursors: HashMap::new(),
+            refuse_reads: None,
             refuse_cursors: None,
             refuse_hellos: None,
             supports,
@@ -285,6 +288,10 @@ impl State {
     }
 
     fn read(&self, id: u64, from: u64, of: Option<Identity>) -> Response {
+        if let Some(code) = self.refuse_reads {
+            let text = "as the test wants".to_owned();
+            return Response::Refused { id, code, text };
+        }
         let Identity { log, epoch } = self.identity;
         if of.is_some_and(|of| of != self.identity) {
             return Response::RefusedAt {
