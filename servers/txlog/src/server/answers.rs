@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use evenkeel::time::timeout;
-use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::io::AsyncWrite;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use txlog_client::frame::{Code, Response};
 
@@ -241,30 +241,62 @@ pub(super) fn last(began: Instant, error: Option<&StoreError>) -> Last {
     }
 }
 
-/// Writes all bytes, and tells how it goes on.
+/// Writes all bytes, and tells how it goes on when it has to wait.
 async fn write_all(
     peer: &Peer,
     stream: &mut (impl AsyncWrite + Unpin),
     mut bytes: &[u8],
 ) -> io::Result<()> {
-    peer.sending(Some(Instant::now()));
-    let mut since = 0;
+    let mut progress = Progress {
+        peer,
+        waits: false,
+        since: 0,
+    };
     while !bytes.is_empty() {
-        let written = stream.write(bytes).await?;
+        let write = |cx: &mut Context<'_>| Pin::new(&mut *stream).poll_write(cx, bytes);
+        let written = progress.of(write).await?;
         if written == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }
         bytes = &bytes[written..];
-        since += written;
-        if since >= PROGRESS_BYTES {
-            since = 0;
-            peer.sending(Some(Instant::now()));
-        }
+        progress.since += written;
     }
     // TLS may hold back the end of it.
-    stream.flush().await?;
-    peer.sending(None);
+    progress
+        .of(|cx| Pin::new(&mut *stream).poll_flush(cx))
+        .await?;
+    progress.end();
     Ok(())
+}
+
+/// How a client takes what is written.
+struct Progress<'a> {
+    peer: &'a Peer,
+    /// Whether it was waited for.
+    waits: bool,
+    /// How many bytes it has taken since the last time that was told.
+    since: usize,
+}
+
+impl Progress<'_> {
+    async fn of<T>(&mut self, mut part: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
+        poll_fn(|cx| {
+            let polled = part(cx);
+            if polled.is_pending() && (!self.waits || self.since >= PROGRESS_BYTES) {
+                (self.waits, self.since) = (true, 0);
+                self.peer.sending(Some(Instant::now()));
+            }
+            polled
+        })
+        .await
+    }
+
+    /// It has taken all.
+    fn end(self) {
+        if self.waits {
+            self.peer.sending(None);
+        }
+    }
 }
 
 fn cut_off(cut: Cut) -> io::Error {

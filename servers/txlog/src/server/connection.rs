@@ -356,7 +356,6 @@ pub(super) async fn next_request<S: Store>(
     let (mut room, mut deadline, mut seen) = (None, None, 0);
     loop {
         if let Some(frame) = frames.take_buffered()? {
-            peer.receiving(None);
             peer.asked(Instant::now());
             let request = Request::decode(frame)?;
             return Ok(Some(Asked { request, room }));
@@ -372,7 +371,7 @@ pub(super) async fn next_request<S: Store>(
         }
         if room.is_some() && (seen == 0 || frames.arrived_bytes() >= seen + PROGRESS_BYTES) {
             seen = frames.arrived_bytes();
-            peer.receiving(Some(Instant::now()));
+            peer.receiving(Instant::now());
         }
         let more = match frames.is_within_frame() {
             true => {

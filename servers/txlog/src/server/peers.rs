@@ -381,9 +381,11 @@ impl Peer {
         self.lock().token = Some(token);
     }
 
-    /// It has asked for something.
-    pub(super) fn asked(&self, now: Instant) {
-        self.lock().active = now;
+    /// It has asked for something, and sent all of it.
+    pub(super) fn asked(&self, asked: Instant) {
+        let mut now = self.lock();
+        now.active = asked;
+        now.receiving = None;
     }
 
     /// It has taken some of an answer, at this time; `None` when it has taken all.
@@ -391,9 +393,9 @@ impl Peer {
         self.lock().sending = now;
     }
 
-    /// It has sent some of a large frame, at this time; `None` when it has sent all.
-    pub(super) fn receiving(&self, now: Option<Instant>) {
-        self.lock().receiving = now;
+    /// It has sent some of a large frame, at this time.
+    pub(super) fn receiving(&self, now: Instant) {
+        self.lock().receiving = Some(now);
     }
 
     /// An append that came then waits for room in the store; `None` when it has some.

@@ -1,12 +1,13 @@
 //! The requests of a connection that appends or reads, each begun as soon as there is room for it.
 
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{self, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use txlog_client::frame::{Code, RECORD_OVERHEAD, Request, Response, VERSION_MIN};
 use txlog_client::wire::FrameReader;
@@ -81,7 +82,7 @@ pub(super) struct Requests<S: Store> {
 impl<S: Store> Requests<S> {
     /// Takes requests until the client sends no more, the server closes, or there is a fault.
     pub(super) async fn take(self, frames: &mut FrameReader<ReadHalf>, first: Asked) -> End {
-        let mut closing = self.context.closing.subscribe();
+        let mut ends = self.ends();
         let mut request = first;
         loop {
             if !self.begin(request).await? {
@@ -89,10 +90,7 @@ impl<S: Store> Requests<S> {
             }
             let next = tokio::select! {
                 biased;
-                _ = closing.wait_for(|closing| *closing) => return Err(Fault::closing()),
-                // The sender of answers has ended: the client is gone.
-                () = self.ordered.closed() => return Ok(()),
-                cut = self.peer.cut() => return Err(Fault::cut(cut)),
+                Some(end) = ends.next() => return end,
                 next = next_request(frames, &self.context, &self.peer) => {
                     next.map_err(|fault| self.login.explained(fault))?
                 }
@@ -102,6 +100,25 @@ impl<S: Store> Requests<S> {
                 None => return Ok(()),
             }
         }
+    }
+
+    /// What ends a connection while it waits for a request. These futures stay: making them anew
+    /// for each request, and having them wait, would take locks that all connections share.
+    fn ends(&self) -> FuturesUnordered<Pin<Box<dyn Future<Output = End> + Send + '_>>> {
+        let mut closing = self.context.closing.subscribe();
+        let ends = FuturesUnordered::new();
+        ends.push(boxed(async move {
+            // The sender is in the context, so this cannot fail.
+            let _ = closing.wait_for(|closing| *closing).await;
+            Err(Fault::closing())
+        }));
+        ends.push(boxed(async {
+            // The sender of answers has ended: the client is gone.
+            self.ordered.closed().await;
+            Ok(())
+        }));
+        ends.push(boxed(async { Err(Fault::cut(self.peer.cut().await)) }));
+        ends
     }
 
     /// Begins a request, as soon as there is room for it. False if the sender of answers has ended.
@@ -180,20 +197,29 @@ impl<S: Store> Requests<S> {
     async fn try_append(&self, id: u64, appended: Appended, room: Option<Room>) -> Option<()> {
         // Places first, which bounds the pending appends. If the sender of answers has ended, all
         // places are free.
-        let place = Arc::clone(&self.appends).acquire_owned().await.ok()?;
+        let place = match Arc::clone(&self.appends).try_acquire_owned() {
+            Ok(place) => place,
+            Err(_) => Arc::clone(&self.appends).acquire_owned().await.ok()?,
+        };
         let room = match room {
             Some(room) => room,
             None => tokio::select! {
+                biased;
                 room = self.context.memory.for_append(&self.peer, appended.bytes()) => room,
                 () = self.ordered.closed() => return None,
             },
         };
-        let answer = self.ordered.reserve().await.ok()?;
+        let answer = match self.ordered.try_reserve() {
+            Ok(answer) => answer,
+            Err(_) => self.ordered.reserve().await.ok()?,
+        };
         let began = Instant::now();
-        self.peer.submitting(Some(began));
         let (is_batch, bytes) = (matches!(appended, Appended::Batch(_)), appended.bytes());
-        let submitted = self.submit(appended).await;
-        self.peer.submitting(None);
+        let submitting = self.submit(appended);
+        let submitted = while_pending(submitting, |pending| {
+            self.peer.submitting(pending.then_some(began));
+        });
+        let submitted = submitted.await;
         answer.send(match submitted {
             Ok(record) => Ordered::Append(Append {
                 id,
@@ -307,6 +333,30 @@ impl<S: Store> Requests<S> {
     fn refused(&self, id: u64, error: StoreError) -> Response {
         refused(&self.log.store, self.version, id, error)
     }
+}
+
+/// Does work, and says when it has to wait for the first time, and when it has ended after that.
+async fn while_pending<T>(work: impl Future<Output = T>, say: impl Fn(bool)) -> T {
+    let (mut work, mut said) = (pin!(work), false);
+    let output = poll_fn(|cx| {
+        let polled = work.as_mut().poll(cx);
+        if polled.is_pending() && !said {
+            said = true;
+            say(true);
+        }
+        polled
+    });
+    let output = output.await;
+    if said {
+        say(false);
+    }
+    output
+}
+
+fn boxed<'a>(
+    end: impl Future<Output = End> + Send + 'a,
+) -> Pin<Box<dyn Future<Output = End> + Send + 'a>> {
+    Box::pin(end)
 }
 
 /// An error as a client of this version is told, with the numbers that it needs to go on.
