@@ -9,6 +9,7 @@ use std::time::Duration;
 use evenkeel::net::TcpStream;
 use evenkeel::time::timeout;
 use evenkeel_admin::{Admin, Builder};
+use support::certificates::Authority;
 use support::memory::{Faults, MemoryDisk};
 use support::program::Server as Program;
 use support::secured::{TokenFile, hello_with, secret};
@@ -16,6 +17,7 @@ use support::served::{Raw, append};
 use support::{LIMIT, run, small};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
+use txlog::access::Security;
 use txlog::log::Log;
 use txlog::server::{Server, ServerConfig, metrics_page};
 use txlog_client::{Client, Connect};
@@ -49,12 +51,19 @@ async fn scrape(address: &str) -> HashMap<String, f64> {
 
 /// Serves a log in memory with an admin listener while `test` runs.
 fn serving(tokens: &TokenFile, test: impl AsyncFnOnce(SocketAddr, &str, &MemoryDisk)) {
+    serving_with(ServerConfig::default(), tokens.security(), test);
+}
+
+fn serving_with(
+    config: ServerConfig,
+    security: Security,
+    test: impl AsyncFnOnce(SocketAddr, &str, &MemoryDisk),
+) {
     run(async {
         let disk = MemoryDisk::new(1);
         let (log, _) = Log::open(disk.clone(), small()).await.unwrap();
         let logs = (Some(log), None);
-        let config = ServerConfig::default();
-        let server = Server::bind_secured("127.0.0.1:0", logs, config, tokens.security());
+        let server = Server::bind_secured("127.0.0.1:0", logs, config, security);
         let server = server.await.unwrap();
         let address = server.local_addr().unwrap();
         let (of_metrics, of_health) = (server.observer(), server.observer());
@@ -127,6 +136,38 @@ fn what_happens_is_counted() {
         at_least("txlog_log_mark_timestamp_seconds{log=\"\"}", 1e9);
         at_least("txlog_read_bytes_total{log=\"\"}", 50.0);
         drop(stranger);
+    });
+}
+
+/// It has not said hello, so it leaves for a newcomer: at once, and not when its time is up.
+#[test]
+fn a_handshake_that_stands_still_is_cut_off_for_a_newcomer() {
+    let authority = Authority::new("ours");
+    let issued = authority.issue("server", "127.0.0.1");
+    let config = ServerConfig {
+        connections_max: 1,
+        reserve_max: 1,
+        ..ServerConfig::default()
+    };
+    serving_with(config, issued.security(None), async |address, admin, _| {
+        let mut half = Vec::new();
+        for _ in 0..3 {
+            half.push(TcpStream::connect(address).await.unwrap());
+        }
+        let ended = async {
+            loop {
+                let samples = scrape(admin).await;
+                let count = |outcome: &str| {
+                    samples[&format!("txlog_tls_handshakes_total{{outcome=\"{outcome}\"}}")]
+                };
+                let (cut, too_slow) = (count("cut"), count("too_slow"));
+                if cut + too_slow > 0.0 {
+                    break (cut, too_slow);
+                }
+            }
+        };
+        assert_eq!(timeout(LIMIT / 2, ended).await.unwrap(), (1.0, 0.0));
+        drop(half);
     });
 }
 

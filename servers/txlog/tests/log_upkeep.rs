@@ -219,7 +219,9 @@ fn a_server_whose_directory_is_moved_away_refuses_appends_and_says_why() {
     let address = server.address.to_string();
     let began = std::time::Instant::now();
     let said = loop {
-        let (done, _, errors) = run_command(&["append", "--server", &address, "lost"]);
+        // It would wait for a server, but not for a log that has failed.
+        let patient = ["append", "--give-up-after", "1000", "--server", &address];
+        let (done, _, errors) = run_command(&[&patient[..], &["lost"]].concat());
         if !done {
             break errors;
         }

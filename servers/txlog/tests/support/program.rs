@@ -160,28 +160,46 @@ impl Drop for Server {
     }
 }
 
+/// Waits until it ends, and ends it if that takes too long.
 pub(crate) fn wait(child: &mut Child) -> ExitStatus {
     let began = Instant::now();
     loop {
         if let Some(status) = child.try_wait().unwrap() {
             return status;
         }
-        assert!(began.elapsed() < LIMIT, "the program does not end");
+        if began.elapsed() > LIMIT {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("the program does not end");
+        }
         thread::sleep(Duration::from_millis(5));
     }
 }
 
 /// Runs a command of the program: whether it succeeded, its output and its errors.
 pub(crate) fn run_command(arguments: &[&str]) -> (bool, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_txlog"))
+    let mut child = Command::new(env!("CARGO_BIN_EXE_txlog"))
         .args(arguments)
         .stdin(Stdio::null())
-        .output()
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
         .unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let (output, errors) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    let (output, errors) = (all_of(output), all_of(errors));
+    let status = wait(&mut child);
     (
-        output.status.success(),
-        text(output.stdout),
-        text(output.stderr),
+        status.success(),
+        output.join().unwrap(),
+        errors.join().unwrap(),
     )
+}
+
+/// Reads to the end, on a thread of its own.
+fn all_of(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut text = String::new();
+        pipe.read_to_string(&mut text).unwrap();
+        text
+    })
 }
