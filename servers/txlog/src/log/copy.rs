@@ -221,8 +221,9 @@ async fn copy_segments<A: Disk, B: Disk>(
     let failed = LogError::io("sync the names in", COPY);
     to.sync_names().await.map_err(failed)?;
     let (Some(&first), Some(&segment)) = (copied.first(), copied.last()) else {
-        // The last one was open all the time.
-        return Err(LogError::NoLog);
+        // All that were listed have gone: the log is there, and a second attempt finds others.
+        let name = listed.segments.last().map_or("", |last| &last.name);
+        return Err(LogError::io("open", name)(ErrorKind::NotFound.into()));
     };
     let segments = copied.len();
     Ok(Made {
