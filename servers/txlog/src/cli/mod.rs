@@ -1,6 +1,7 @@
 //! The commands and their arguments.
 
 mod access;
+mod allocator;
 mod append;
 mod bench;
 mod bench_tcp;

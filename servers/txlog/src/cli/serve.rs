@@ -19,6 +19,7 @@ use super::supervisor::Supervisor;
 use super::{Outcome, ServeArguments};
 
 pub(crate) async fn run(arguments: ServeArguments) -> Outcome {
+    super::allocator::set_up();
     // Listening from here on, so that even an early ctrl-c ends the process properly.
     let signals = Signals {
         interrupt: signal(SignalKind::interrupt())?,

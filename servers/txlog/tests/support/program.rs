@@ -27,8 +27,11 @@ impl Server {
         Self::start_with(&all)
     }
 
+    /// `TXLOG_PROGRAM` names another build of it.
     pub(crate) fn start_with(options: &[&str]) -> Self {
-        Self::begin(Command::new(env!("CARGO_BIN_EXE_txlog")), options)
+        let program = std::env::var_os("TXLOG_PROGRAM");
+        let program = program.unwrap_or_else(|| env!("CARGO_BIN_EXE_txlog").into());
+        Self::begin(Command::new(program), options)
     }
 
     /// Starts a server whose files cannot grow: its first append fails for good.
