@@ -108,6 +108,11 @@ fn a_backup_is_whole_whatever_the_log_does_meanwhile() {
                 ..small()
             };
             let (log, _) = Log::open(disk.clone(), config).await.unwrap();
+            // So that a reader sees parts of a batch, too.
+            disk.set_faults(Faults {
+                short: true,
+                ..Faults::default()
+            });
             let (mut tasks, writer) = (JoinSet::new(), log.clone());
             tasks.spawn(async move {
                 for number in 0..300 {

@@ -103,6 +103,9 @@ async fn copy<A: Disk, B: Disk>(
         lost_tail(mark.as_ref(), 1, None)?;
         return Err(LogError::NoLog);
     };
+    // It was opened already, unless it is followed by one that is just being made.
+    let file = last.open(from).await;
+    last.keep(Some(file.map_err(LogError::io("open", &last.name))?));
     let walked = look_at(from, last, listed.unfinished.is_some()).await?;
     lost_tail(mark.as_ref(), walked.next, walked.damage)?;
     let next = match live {
