@@ -12,8 +12,8 @@ use support::served::{Raw, append, serving, serving_store};
 use support::{LIMIT, run};
 use txlog::log::LogConfig;
 use txlog::server::ServerConfig;
-use txlog_client::Client;
 use txlog_client::frame::{Request, Response};
+use txlog_client::{Batch, Client};
 
 /// A limit that an append in memory keeps, on a busy machine as well.
 const AMPLE: Duration = Duration::from_secs(30);
@@ -72,6 +72,35 @@ fn an_append_that_hangs_shows_and_one_that_ends_shows_as_well() {
             hanging.await.unwrap();
             let health = asked.await.unwrap();
             assert!(health.writable && health.pending.is_none(), "{health:?}");
+        })
+        .await;
+    });
+}
+
+#[test]
+fn an_append_that_hangs_shows_though_a_later_one_was_refused() {
+    run(async {
+        let store = Held::new(LogConfig::default()).await;
+        let held = store.held.clone();
+        serving_store(store, ServerConfig::default(), async |address| {
+            let client = Client::connect(address).await.unwrap();
+            let other = Client::connect(address).await.unwrap();
+            held.send_replace(true);
+            let hanging = client.submit("hangs").await.unwrap();
+            let hangs = async {
+                while other.health(SHORT).await.unwrap().writable {
+                    sleep(Duration::from_millis(1)).await;
+                }
+            };
+            timeout(LIMIT / 2, hangs).await.expect("it is noticed");
+            // A batch without records is refused, which says nothing of the log.
+            let refused = client.submit_batch(Batch::default()).await.unwrap();
+            client.ping().await.unwrap();
+            let health = other.health(SHORT).await.unwrap();
+            assert!(!health.writable && health.pending.is_some(), "{health:?}");
+            held.send_replace(false);
+            hanging.await.unwrap();
+            refused.await.unwrap_err();
         })
         .await;
     });

@@ -110,6 +110,32 @@ fn cursors_are_listed_page_by_page() {
 }
 
 #[test]
+fn a_name_that_would_take_memory_ends_the_connection() {
+    serving(ServerConfig::default(), |address, _| async move {
+        let name = "\u{1}".repeat(1 << 16);
+        for request in [
+            Request::Cursor {
+                id: 7,
+                name: name.clone(),
+                change: CursorChange::Keep,
+            },
+            Request::Cursors {
+                id: 7,
+                after: name.clone(),
+            },
+            Request::Logs {
+                id: 7,
+                after: name.clone(),
+            },
+        ] {
+            let mut raw = Raw::welcomed(address).await;
+            raw.ask(&request).await;
+            assert_eq!(raw.faulted().await, Code::BadFrame);
+        }
+    });
+}
+
+#[test]
 fn a_store_without_cursors_says_so() {
     run(async {
         let store = Held::new(small()).await;

@@ -170,11 +170,7 @@ fn clients_that_take_no_answers_over_tls_stay_within_the_memory() {
         let reading = timeout(LIMIT, client.read(1, Duration::ZERO));
         let (records, _) = reading.await.expect("its turn comes").unwrap();
         assert_eq!(records[0].payload.len(), LARGE);
-        within_budget(
-            &server,
-            TLS_BUDGET,
-            "beside clients that take no answers over TLS",
-        );
+        peak.is_within(TLS_BUDGET, "beside clients that take no answers over TLS");
         drop(deaf);
     });
 }

@@ -3,7 +3,8 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::{
-    Batched, COPIED_BYTES_MAX, FrameError, LENGTH_BYTES, RECORD_OVERHEAD, Record, TEXT_BYTES_MAX,
+    Batched, COPIED_BYTES_MAX, FrameError, LENGTH_BYTES, RECORD_OVERHEAD, Record, SMALL_BYTES_MAX,
+    TEXT_BYTES_MAX,
 };
 use crate::cursor::{Cursor, Identity};
 
@@ -149,7 +150,13 @@ impl Fields {
             .map_err(|_| FrameError::Text { kind, field })
     }
 
+    /// A name that ends with the frame. One that cannot be a name, by far, is not even copied: a
+    /// server would have to keep it until its answer is sent.
     pub(super) fn rest_utf8(&mut self, field: &'static str) -> Result<String, FrameError> {
+        if let Some(bytes @ 1..) = self.rest.len().checked_sub(SMALL_BYTES_MAX) {
+            let kind = self.kind;
+            return Err(FrameError::Long { kind, bytes });
+        }
         self.utf8(self.rest.len(), field)
     }
 

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel::time::timeout;
 use tokio::sync::Semaphore;
 use txlog_client::frame::{Code, CursorChange, Request, Response, is_name};
 
+use super::answers::Answer;
 use super::logs::{LISTED_MAX, Lease};
 use super::peers::Peer;
-use super::reads::{admitted, beyond_end, busy, elsewhere};
+use super::reads::{admitted, beyond_end, busy, elsewhere, encoded};
 use super::requests::refused;
 use super::{Context, health};
 use crate::log::ReadLimits;
@@ -17,6 +19,12 @@ use crate::store::{Store, StoreError};
 /// How many records by time are looked for at a time, by all connections: each may read a whole
 /// file.
 pub(super) const SEEKS_MAX: usize = 4;
+
+/// The most that a list takes: so many names and what is said of each, twice while it is encoded.
+const LIST: ReadLimits = ReadLimits {
+    records_max: LISTED_MAX,
+    bytes_max: LISTED_MAX * 128,
+};
 
 /// Somebody who asks, and of what.
 pub(super) struct Lookup<S: Store> {
@@ -33,23 +41,36 @@ pub(super) struct Lookup<S: Store> {
 impl<S: Store> Lookup<S> {
     /// The answer to a request that looks something up. That about health may take as long as an
     /// append may.
-    pub(super) async fn answer(self, request: Request) -> Response {
+    pub(super) async fn answer(self, request: Request) -> Answer {
         let id = self.id;
-        match request {
+        Answer::Small(match request {
             Request::Health { within_ms, .. } => {
                 let within = Duration::from_millis(within_ms.into());
                 health::answer(&self.context, &self.log, id, within).await
             }
             Request::Seek { time_ms, .. } => self.sought(time_ms).await,
             Request::Cursor { name, change, .. } => self.cursor(name, change).await,
-            Request::Cursors { after, .. } => self.cursors(after).await,
-            Request::Logs { after, .. } => self.logs(after).await,
+            Request::Cursors { after, .. } => return self.listed(after, Self::cursors).await,
+            Request::Logs { after, .. } => return self.listed(after, Self::logs).await,
             _ => self.refused(StoreError::new(Code::Unsupported, "this looks nothing up")),
-        }
+        })
+    }
+
+    /// A list, which takes memory of the reads until the client has taken it.
+    async fn listed(
+        self,
+        after: String,
+        list: impl AsyncFnOnce(&Self, String) -> Response,
+    ) -> Answer {
+        let share = (&self.peer, &self.share);
+        let Some(room) = admitted(&self.context, 0, share, LIST).await else {
+            return Answer::Small(self.refused(busy(&self.context)));
+        };
+        encoded(&list(&self, after).await, room)
     }
 
     /// The server's logs.
-    async fn logs(self, mut after: String) -> Response {
+    async fn logs(&self, mut after: String) -> Response {
         let id = self.id;
         loop {
             let (mut logs, more) = match self.context.logs.list(&after).await {
@@ -68,20 +89,13 @@ impl<S: Store> Lookup<S> {
 
     /// The first record of this time or later.
     async fn sought(self, time_ms: u64) -> Response {
-        /// A record at a time is looked at.
-        const LIMITS: ReadLimits = ReadLimits {
-            records_max: 1,
-            bytes_max: 0,
-        };
         let context = &self.context;
         let bytes_max = self.log.store.record_bytes_max();
-        let room = admitted(context, bytes_max, (&self.peer, &self.share), LIMITS).await;
-        let Some(_room) = room else {
+        let admitted =
+            (context.memory).for_seek(&self.peer, &self.share, &context.seeks, bytes_max);
+        let Ok((_room, _turn)) = timeout(context.config.stall_max, admitted).await else {
             return self.refused(busy(context));
         };
-        // After the memory: one that waits for memory must not keep a turn from others. It is
-        // never closed.
-        let _turn = context.seeks.acquire().await;
         let id = self.id;
         match self.log.store.seek(time_ms).await {
             Ok(sequence) => Response::Sought { id, sequence },
@@ -112,7 +126,7 @@ impl<S: Store> Lookup<S> {
     }
 
     /// The named cursors.
-    async fn cursors(self, after: String) -> Response {
+    async fn cursors(&self, after: String) -> Response {
         let id = self.id;
         match self.log.store.cursors().await {
             Ok(all) => {

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use evenkeel::time::sleep;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use txlog_client::Record;
 use txlog_client::frame::{RECORD_OVERHEAD, RECORDS_OVERHEAD};
 
@@ -176,18 +176,49 @@ impl Memory {
         limits: ReadLimits,
         record_bytes_max: usize,
     ) -> Room {
-        let bytes = WINDOW_BYTES
-            .saturating_add(RECORDS_OVERHEAD)
-            .saturating_add(read_bytes(
-                limits.records_max,
-                limits.bytes_max,
-                record_bytes_max,
-            ));
-        // A read that needs more than the share has all of it.
+        let bytes = all_bytes(limits, record_bytes_max);
+        let own = self.of_share(share, bytes).await;
+        self.of_reads(peer, own, bytes).await
+    }
+
+    /// Waits for a turn, and for room to look at a record at a time. Whoever waits for its own
+    /// share has no turn, and whoever waits for a turn has no room: it would keep that from others.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`for_read`](Memory::for_read).
+    pub(super) async fn for_seek<'a>(
+        &self,
+        peer: &Arc<Peer>,
+        share: &Arc<Semaphore>,
+        turns: &'a Semaphore,
+        record_bytes_max: usize,
+    ) -> (Room, Option<SemaphorePermit<'a>>) {
+        let limits = ReadLimits {
+            records_max: 1,
+            bytes_max: 0,
+        };
+        let bytes = all_bytes(limits, record_bytes_max);
+        let own = self.of_share(share, bytes).await;
+        // It is never closed.
+        let turn = turns.acquire().await.ok();
+        (self.of_reads(peer, own, bytes).await, turn)
+    }
+
+    /// A read that needs more than the share has all of it.
+    async fn of_share(&self, share: &Arc<Semaphore>, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let own = permits(bytes.min(self.reads.bytes / SHARE));
-        let own = Arc::clone(share).acquire_many_owned(own).await;
+        Arc::clone(share).acquire_many_owned(own).await.ok()
+    }
+
+    async fn of_reads(
+        &self,
+        peer: &Arc<Peer>,
+        own: Option<OwnedSemaphorePermit>,
+        bytes: usize,
+    ) -> Room {
         let mut room = self.reads.take(Part::Reads, peer, bytes).await;
-        room.of_share = own.ok();
+        room.of_share = own;
         room
     }
 
@@ -250,6 +281,17 @@ impl Memory {
         }
         cut
     }
+}
+
+/// What a read takes at most.
+fn all_bytes(limits: ReadLimits, record_bytes_max: usize) -> usize {
+    let ReadLimits {
+        records_max,
+        bytes_max,
+    } = limits;
+    WINDOW_BYTES
+        .saturating_add(RECORDS_OVERHEAD)
+        .saturating_add(read_bytes(records_max, bytes_max, record_bytes_max))
 }
 
 /// What records take while they are read and encoded: windows of the file, which they share, the
@@ -350,5 +392,59 @@ impl Room {
 impl Drop for Room {
     fn drop(&mut self) {
         self.peer.release(self.part, self.permit.num_permits());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: ReadLimits = ReadLimits {
+        records_max: 1,
+        bytes_max: 1 << 20,
+    };
+
+    fn memory() -> Memory {
+        let config = ServerConfig::default();
+        Memory::new(&config, connection_bytes(false), (1 << 20, 0)).unwrap()
+    }
+
+    fn peer() -> Arc<Peer> {
+        let peers = Arc::new(Peers::new(8, 0));
+        Arc::clone(&peers.join(Instant::now()).unwrap().peer)
+    }
+
+    #[test]
+    fn who_waits_for_a_turn_holds_no_room_and_who_waits_for_its_share_has_no_turn() {
+        let runtime = evenkeel::runtime::Builder::new()
+            .workers(1)
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let (memory, turns, peer) = (memory(), Semaphore::new(1), peer());
+            let (mine, other) = (memory.share(), memory.share());
+            // All that the connection may have.
+            let most = memory.for_read(&peer, &mine, ALL, usize::MAX).await;
+            drop(most);
+            let free = memory.reads.room.available_permits();
+            let turn = turns.acquire().await.unwrap();
+            let seek = memory.for_seek(&peer, &mine, &turns, 1 << 20);
+            let mut seek = std::pin::pin!(seek);
+            let now = evenkeel::time::timeout(Duration::from_millis(5), &mut seek).await;
+            assert!(now.is_err(), "there is no turn");
+            assert_eq!(memory.reads.room.available_permits(), free);
+            drop(turn);
+            let (room, turn) = seek.await;
+            assert!(turn.is_some() && memory.reads.room.available_permits() < free);
+            drop((room, turn));
+            let own = mine.acquire_many(mine.available_permits() as u32).await;
+            let seek = memory.for_seek(&peer, &mine, &turns, 1 << 20);
+            let now = evenkeel::time::timeout(Duration::from_millis(5), seek).await;
+            assert!(now.is_err(), "it has no share left");
+            assert_eq!(turns.available_permits(), 1);
+            let seek = memory.for_seek(&peer, &other, &turns, 1 << 20);
+            assert!(seek.await.1.is_some());
+            drop(own);
+        });
     }
 }

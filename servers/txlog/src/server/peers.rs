@@ -415,6 +415,13 @@ impl Peer {
         now.last = Some(last);
     }
 
+    /// The store did not take an append. Others may be pending, of which this says nothing.
+    pub(super) fn refused(&self, last: Last) {
+        if last.failure.is_some() {
+            self.lock().last = Some(last);
+        }
+    }
+
     pub(super) fn hold(&self, part: Part, bytes: usize) {
         self.lock().held[part as usize] += bytes;
     }

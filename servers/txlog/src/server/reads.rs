@@ -142,7 +142,7 @@ pub(super) fn busy<S: Store>(context: &Context<S>) -> StoreError {
 }
 
 /// The records' own memory ends here: what is held until the client takes it is the frame alone.
-fn encoded(response: &Response, mut room: Room) -> Answer {
+pub(super) fn encoded(response: &Response, mut room: Room) -> Answer {
     let mut frame = BytesMut::new();
     response.encode(&mut frame);
     room.shrink_to(frame.len());

@@ -231,7 +231,7 @@ impl<S: Store> Requests<S> {
                 _room: room,
             }),
             Err(error) => {
-                self.peer.ended(last(began, Some(&error)));
+                self.peer.refused(last(began, Some(&error)));
                 Ordered::Ready(self.refused(id, error))
             }
         });
@@ -286,14 +286,17 @@ impl<S: Store> Requests<S> {
     }
 
     /// Answers when it is known, beside other requests: with a place of a read.
-    async fn begin_beside(&self, id: u64, work: impl Future<Output = Response> + Send + 'static) {
+    async fn begin_beside(&self, id: u64, work: impl Future<Output = Answer> + Send + 'static) {
         let Some(place) = self.read_place(id).await else {
             return;
         };
         let others = self.others.clone();
+        let mut closing = self.context.closing.subscribe();
         drop(evenkeel::spawn(async move {
             let answer = tokio::select! {
                 answer = work => answer,
+                // The client hears that the server ends.
+                _ = closing.wait_for(|closing| *closing) => return,
                 () = others.closed() => return,
             };
             // As of a read: see there.
@@ -301,7 +304,7 @@ impl<S: Store> Requests<S> {
                 return;
             };
             drop(place);
-            room.send(Answer::Small(answer));
+            room.send(answer);
         }));
     }
 
