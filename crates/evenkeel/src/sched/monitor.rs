@@ -226,7 +226,8 @@ fn look_at(
     }
     let is_runnable = || desk.ask_thread(thread::is_runnable).flatten();
     // Other workers have seen it for longer, perhaps.
-    let reported = || desk.observed.was_stuck(since) && is_runnable() == Some(true);
+    let reported = || desk.observed.has_computed(since) && is_runnable() == Some(true);
+    // Where processor time cannot be asked for, the clock alone has to do.
     let computes = cpu.is_none() || watch.used >= after / 2 || reported();
     if !computes {
         let first = !std::mem::replace(&mut watch.doubted, true);

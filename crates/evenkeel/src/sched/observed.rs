@@ -4,7 +4,8 @@
 //! processor away in the middle of a poll, for some milliseconds. To rouse the monitor each time
 //! costs two thread switches, some tens of microseconds. So who sees such a poll first asks what
 //! processor time its thread has used since an earlier look, and whether it is blocked, which takes
-//! less than a microsecond. Only a poll that computes or is blocked is reported.
+//! less than a microsecond. Only a poll that computes or is blocked is reported, or one of which
+//! that cannot be found out. What cannot be found out is no proof that it computes.
 //!
 //! The words belong together, but are read and written by any neighbour one by one, all Relaxed:
 //! they are hints. What is mixed up leads to a report too many, or to none; then the monitor finds
@@ -12,14 +13,21 @@
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 
+/// The processor time of a thread that could not be asked.
+const UNKNOWN: u64 = u64::MAX;
+/// When to look again at a poll that was reported: never. It was found to compute, or it may be
+/// blocked or anything else.
+const COMPUTES: u64 = u64::MAX;
+const MAY_BE_STUCK: u64 = u64::MAX - 1;
+
 /// See the module's documentation. All numbers are cycles.
 #[derive(Debug)]
 pub(crate) struct Observed {
     /// When the poll began.
     since: AtomicU64,
-    /// The processor time of its thread when it was seen first.
+    /// The processor time of its thread when it was seen first, or [`UNKNOWN`].
     cpu: AtomicU64,
-    /// When to look again; never once the poll was reported.
+    /// When to look again; [`COMPUTES`] or [`MAY_BE_STUCK`] once the poll was reported.
     again: AtomicU64,
 }
 
@@ -41,7 +49,7 @@ impl Observed {
     }
 
     /// Whether the poll that began at `since` is stuck, and nobody has said so yet. It counts as
-    /// stuck when it has lasted for `limit`, and has certainly computed for half of that or is
+    /// stuck when it has lasted for `limit`, and has certainly computed for half of that or may be
     /// blocked. `now` is at least half the limit after `since`.
     pub(crate) fn is_stuck(&self, since: u64, now: u64, limit: u64, thread: &impl Ask) -> bool {
         // Relaxed, here and below: see the module.
@@ -52,7 +60,7 @@ impl Observed {
         let cpu = thread.cpu();
         if is_new {
             // Relaxed, all: as above.
-            self.cpu.store(cpu.unwrap_or(0), Ordering::Relaxed);
+            self.cpu.store(cpu.unwrap_or(UNKNOWN), Ordering::Relaxed);
             self.again.store(since + limit, Ordering::Relaxed);
             self.since.store(since, Ordering::Relaxed);
             if now - since < limit {
@@ -61,23 +69,24 @@ impl Observed {
         }
         // Relaxed: as above.
         let before = self.cpu.load(Ordering::Relaxed);
-        let used = cpu.map(|cpu| cpu.saturating_sub(before));
-        let missing = used.map_or(0, |used| (limit / 2).saturating_sub(used));
-        if missing == 0 || thread.is_runnable() != Some(true) {
-            self.again.store(u64::MAX, Ordering::Relaxed);
-            return true;
-        }
-        // It cannot have computed for long enough before.
-        let again = now + missing.max(limit / 8);
+        let used = cpu.filter(|_| before != UNKNOWN);
+        let used = used.map(|cpu| cpu.saturating_sub(before));
+        let again = match used.map(|used| (limit / 2).saturating_sub(used)) {
+            Some(0) => COMPUTES,
+            // It cannot have computed for long enough before.
+            Some(missing) if thread.is_runnable() == Some(true) => now + missing.max(limit / 8),
+            _ => MAY_BE_STUCK,
+        };
         self.again.store(again, Ordering::Relaxed);
-        false
+        again >= MAY_BE_STUCK
     }
 
-    /// Whether the poll that began at `since` was found stuck.
-    pub(crate) fn was_stuck(&self, since: u64) -> bool {
+    /// Whether the poll that began at `since` was found to compute for too long: its thread's
+    /// processor time says so.
+    pub(crate) fn has_computed(&self, since: u64) -> bool {
         // Relaxed, both: see the module.
         self.since.load(Ordering::Relaxed) == since
-            && self.again.load(Ordering::Relaxed) == u64::MAX
+            && self.again.load(Ordering::Relaxed) == COMPUTES
     }
 }
 
@@ -110,9 +119,9 @@ mod tests {
         assert!(!observed.is_stuck(5, 505, LIMIT, &runs(7_500)));
         assert!(!observed.is_stuck(5, 904, LIMIT, &runs(9_000)), "too soon");
         assert!(!observed.is_stuck(5, 1_005, LIMIT, &runs(7_990)));
-        assert!(!observed.was_stuck(5));
+        assert!(!observed.has_computed(5));
         assert!(observed.is_stuck(5, 1_130, LIMIT, &runs(8_110)));
-        assert!(observed.was_stuck(5) && !observed.was_stuck(4));
+        assert!(observed.has_computed(5) && !observed.has_computed(4));
         assert!(!observed.is_stuck(5, 9_005, LIMIT, &runs(16_000)), "said");
         assert!(!observed.is_stuck(9_500, 10_000, LIMIT, &runs(17_000)));
         assert!(observed.is_stuck(9_500, 10_500, LIMIT, &runs(17_500)));
@@ -136,6 +145,7 @@ mod tests {
         assert!(!observed.is_stuck(5, 505, LIMIT, &blocked), "not yet");
         assert!(observed.is_stuck(5, 1_005, LIMIT, &blocked));
         assert!(observed.is_stuck(7, 5_000, LIMIT, &blocked), "seen late");
+        assert!(!observed.has_computed(7));
     }
 
     #[test]
@@ -145,5 +155,23 @@ mod tests {
         assert!(!observed.is_stuck(5, 505, LIMIT, &unknown));
         assert!(observed.is_stuck(5, 1_005, LIMIT, &unknown));
         assert!(observed.is_stuck(7, 5_000, LIMIT, &unknown));
+        assert!(!observed.is_stuck(7, 6_000, LIMIT, &unknown), "said");
+    }
+
+    /// Its lock was taken at one of the looks, say.
+    #[test]
+    fn what_could_not_be_found_out_is_no_proof_that_a_poll_computes() {
+        let observed = Observed::new();
+        let unknown = Thread(None, None);
+        assert!(!observed.is_stuck(5, 505, LIMIT, &unknown));
+        assert!(observed.is_stuck(5, 1_005, LIMIT, &runs(9_000)), "at once");
+        assert!(!observed.has_computed(5), "its time before is not known");
+        assert!(!observed.is_stuck(7, 2_000, LIMIT, &runs(9_000)));
+        assert!(observed.is_stuck(7, 3_000, LIMIT, &unknown));
+        assert!(!observed.has_computed(7), "its time now is not known");
+        let of_which_little = Thread(Some(9_100), None);
+        assert!(!observed.is_stuck(9, 4_000, LIMIT, &runs(9_000)));
+        assert!(observed.is_stuck(9, 5_000, LIMIT, &of_which_little));
+        assert!(!observed.has_computed(9), "it has not");
     }
 }
