@@ -8,6 +8,8 @@
 //! poll's stack is taken when it is first caught, and then when it has lasted for 10 ms, 100 ms, a
 //! second and so on. Each stack stands for the time since the one before it. A thread that computes
 //! is asked, and its answer is collected at a later look; that of a blocked thread is read at once.
+//! Where the system does not let that be read, a blocked thread is not asked instead: the signal
+//! would interrupt its call.
 //!
 //! What was found goes to a queue of bounded length, in the order in which it happened: stacks, the
 //! ends of their polls, and reports that wait to be named. `hogs` takes it from there, on a thread
@@ -39,6 +41,7 @@ use crate::clock::{self, Clock};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard, thread};
 use crate::sys::stack::{self, Asked, Ends, Stack};
+use crate::sys::thread::is_runnable;
 
 use super::HogReport;
 use super::desk::{Desk, Desks, Ended};
@@ -227,6 +230,10 @@ impl Stacks {
                 };
                 // The end of an earlier poll would have been told by now, or is at the desk.
                 self.take_missed(&mut state, index, desk);
+                // It may be that of this poll, which was under way a moment ago.
+                if state.over.get(index) == Some(&since) {
+                    return;
+                }
                 let earlier = (state.watched.iter()).position(|it| it.poll.desk == index);
                 if let Some(at) = earlier {
                     self.end_untold(&mut state, at);
@@ -283,6 +290,12 @@ impl Stacks {
                 let caught = watched.caught(weight, within, stack);
                 self.push_caught(state, caught);
             }
+            return;
+        }
+        let runs = || desk.ask_thread(is_runnable).flatten();
+        if !may_be_signalled(blocked, runs) {
+            // Relaxed: a statistic.
+            self.failed.fetch_add(1, Ordering::Relaxed);
             return;
         }
         let ends: Arc<dyn Ends> = Arc::<Desk>::clone(desk);
@@ -722,6 +735,12 @@ impl Watched {
             stack,
         }
     }
+}
+
+/// Whether a signal interrupts no call of a thread, as far as can be known: it was not found
+/// blocked before, and runs now.
+fn may_be_signalled(blocked: bool, is_runnable: impl FnOnce() -> Option<bool>) -> bool {
+    !blocked && is_runnable() == Some(true)
 }
 
 /// The entry of a desk in a list that grows as desks are used.

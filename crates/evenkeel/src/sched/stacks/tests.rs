@@ -143,6 +143,75 @@ fn polls_without_a_stack_are_counted_by_their_class() {
     assert_eq!(stacks.unknown(), [expected]);
 }
 
+/// The end of a poll comes to its desk just when its stack is to be taken.
+#[test]
+fn a_poll_that_ends_while_it_is_caught_is_counted_once() {
+    let (clock, desks) = (Clock::start(), Desks::new(1, 3));
+    let stacks = Stacks::new(true, clock);
+    let desk = desks.get(0);
+    let (task, _join) = new_task(async {}, Never, attributes());
+    desk.sit();
+    let since = clock.cycles();
+    desk.begin_poll(task.header(), since);
+    let lock = stacks.state.lock();
+    assert!(stacks.ended(desk, end_of(since, 5)));
+    drop(lock);
+    stacks.catch(&desks, PollId { desk: 0, since }, false);
+    let _ = desk.tenure().end_poll();
+    for _ in 0..3 {
+        stacks.collect(&desks);
+    }
+    let unknown = stacks.unknown();
+    assert_eq!((unknown[0].polls, unknown[0].total), (1, 5));
+    assert!(stacks.next(false).is_none(), "it was over");
+    desk.rise();
+    task.cancel(|_| ());
+}
+
+/// A thread that runs stands for one that is blocked and cannot be read: neither can this one.
+#[test]
+fn a_thread_that_was_found_blocked_is_not_signalled() {
+    let (clock, desks) = (Clock::start(), Desks::new(1, 3));
+    let stacks = Stacks::new(true, clock);
+    let desk = desks.get(0);
+    let (began, polls) = std::sync::mpsc::channel();
+    let stop = AtomicBool::new(false);
+    let spin = || {
+        let (task, _join) = new_task(async {}, Never, attributes());
+        let begun = clock.instant();
+        desk.sit();
+        let since = clock.cycles();
+        desk.begin_poll(task.header(), since);
+        began.send(since).unwrap();
+        // Relaxed, here and below: nothing else depends on it.
+        while !stop.load(Ordering::Relaxed) && begun.elapsed() < Duration::from_secs(60) {
+            std::hint::spin_loop();
+        }
+        let _ = desk.tenure().end_poll();
+        desk.rise();
+        task.cancel(|_| ());
+    };
+    let (asked, counts) = std::thread::scope(|scope| {
+        scope.spawn(spin);
+        let since = polls.recv().unwrap();
+        stacks.catch(&desks, PollId { desk: 0, since }, true);
+        let watched = stacks.state.lock().watched.pop();
+        // Relaxed: as above.
+        stop.store(true, Ordering::Relaxed);
+        (watched.and_then(|it| it.pending).is_some(), stacks.counts())
+    });
+    assert!(!asked);
+    assert_eq!((counts.taken, counts.failed), (0, 1));
+}
+
+#[test]
+fn only_a_thread_that_certainly_runs_may_be_signalled() {
+    let runs = [Some(true), Some(false), None];
+    let may = |blocked| runs.map(|runs| may_be_signalled(blocked, || runs));
+    assert_eq!(may(false), [true, false, false]);
+    assert_eq!(may(true), [false; 3]);
+}
+
 /// A poll without a stack, though several were due, is one poll.
 #[test]
 fn a_poll_that_is_skipped_again_and_again_counts_once() {
