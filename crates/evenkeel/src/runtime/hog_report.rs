@@ -17,7 +17,7 @@ pub(super) const ON_HOG: OnHog = OnHog {
     deliver: pass_on,
 };
 
-/// Whether there is a hook, or a subscriber of `tracing` that wants such events.
+/// Whether there is a hook, or a subscriber of `tracing` that may want such events.
 fn is_heard(shared: &Shared) -> bool {
     shared.config.on_hog.is_some() || is_traced()
 }
@@ -43,9 +43,12 @@ fn pass_on(shared: &Arc<Shared>, report: HogReport) {
     drop(blocking::spawn(shared, Location::caller(), pass));
 }
 
+/// Whether some subscriber wants warnings. The subscriber is not asked, as that is the user's code:
+/// the monitor and threads that take over a seat call this.
 #[cfg(feature = "tracing")]
 fn is_traced() -> bool {
-    tracing::enabled!(target: TARGET, tracing::Level::WARN)
+    use tracing::level_filters::{LevelFilter, STATIC_MAX_LEVEL};
+    LevelFilter::WARN <= STATIC_MAX_LEVEL.min(LevelFilter::current())
 }
 
 #[cfg(not(feature = "tracing"))]
@@ -72,3 +75,46 @@ fn trace(report: &HogReport) {
 
 #[cfg(not(feature = "tracing"))]
 fn trace(_: &HogReport) {}
+
+#[cfg(all(test, feature = "tracing", not(evenkeel_loom)))]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Metadata, Subscriber};
+
+    use super::*;
+
+    /// Notes that it was asked.
+    struct Asked(Arc<AtomicBool>);
+
+    impl Subscriber for Asked {
+        fn enabled(&self, of: &Metadata<'_>) -> bool {
+            if of.target() == TARGET {
+                // Relaxed: on one thread.
+                self.0.store(true, Ordering::Relaxed);
+            }
+            true
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn event(&self, _: &Event<'_>) {}
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+    }
+
+    #[test]
+    fn whether_reports_are_heard_is_found_out_without_the_subscriber() {
+        let asked = Arc::new(AtomicBool::new(false));
+        let subscriber = Asked(Arc::clone(&asked));
+        tracing::subscriber::with_default(subscriber, || assert!(is_traced()));
+        // Relaxed: on one thread.
+        assert!(!asked.load(Ordering::Relaxed));
+    }
+}
