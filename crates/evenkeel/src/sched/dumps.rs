@@ -30,6 +30,21 @@ const STEP: Duration = Duration::from_millis(5);
 /// How often the asking thread looks for tasks that have completed.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
+/// Marks in a task's `since` that a dump has put it back: the task is about to wait again, though
+/// it may still be said to run, and has not run since then. No clock counts so far.
+const PUT_BACK: u64 = 1 << 63;
+
+/// Since when a task is ready, runs or waits, in cycles, and whether a dump has put that back.
+pub(crate) fn since_of(task: &Header) -> (u64, bool) {
+    let since = task.since.load();
+    (since & !PUT_BACK, since & PUT_BACK != 0)
+}
+
+/// The task has waited since then, and not only since the poll that a dump has had it make.
+pub(crate) fn put_back(task: &Header, since: u64) {
+    task.since.put(since | PUT_BACK);
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Dumps {
     state: Mutex<State>,
@@ -62,7 +77,7 @@ impl Dumps {
         // It has waited on, as far as its owner is concerned: the poll was ours. One that was woken
         // besides seems to have waited for longer than it has.
         if let Some(since) = state.waiting.get(&task.into()).filter(|_| !trace.is_woken) {
-            task.since.put(*since);
+            put_back(task, *since);
         }
         state.traces.insert(task.into(), trace);
         let are_all = state.traces.len() >= state.waited_for;
@@ -89,7 +104,7 @@ impl Dumps {
             }
             let waiting = some.iter().map(Reference::header);
             let waiting = waiting.filter(|task| task.phase() == Phase::Waiting);
-            let waiting = waiting.map(|task| (task.into(), task.since.load()));
+            let waiting = waiting.map(|task| (task.into(), since_of(task).0));
             self.state.lock().waiting = waiting.collect();
             for task in some {
                 task.header().mark.ask();

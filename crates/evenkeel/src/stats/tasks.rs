@@ -7,6 +7,7 @@ use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
 use crate::class::Class;
+use crate::sched::dumps::since_of;
 use crate::sched::shared::Shared;
 use crate::sched::task::Id;
 use crate::sched::task::cell::Header;
@@ -178,12 +179,15 @@ pub(super) struct Row {
 impl Row {
     /// As of `now`, in cycles.
     pub(super) fn read(key: u64, task: &Header, now: u64) -> Self {
-        let phase = task.phase();
+        let mut phase = task.phase();
         // First, as it is written last.
         let mut polls = task.polls.read();
         // The processors' counters may differ a little.
-        let since = now.saturating_sub(task.since.load());
-        if matches!(phase, Phase::Running { .. }) {
+        let (since, put_back) = since_of(task);
+        let since = now.saturating_sub(since);
+        if put_back && phase == (Phase::Running { woken: false }) {
+            phase = Phase::Waiting;
+        } else if matches!(phase, Phase::Running { .. }) && !put_back {
             polls.spent += since;
             polls.longest = polls.longest.max(since);
         }
@@ -286,4 +290,45 @@ pub(super) fn first(shared: &Shared, order: TaskOrder, limit: usize) -> Vec<Row>
 pub(crate) fn list(shared: &Shared, order: TaskOrder, limit: usize) -> Vec<TaskInfo> {
     let rows = first(shared, order, limit).into_iter();
     rows.map(|row| row.info(shared)).collect()
+}
+
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests {
+    use std::panic::Location;
+
+    use super::*;
+    use crate::sched::dumps::put_back;
+    use crate::sched::task::cell::{Attributes, Ran, Runnable, Schedule, new_task};
+
+    struct Never;
+
+    impl Schedule for Never {
+        fn schedule(&self, _: Runnable) {
+            unreachable!("the task is never woken")
+        }
+    }
+
+    #[test]
+    fn a_task_whose_wait_a_dump_puts_back_has_not_run_meanwhile() {
+        let attributes = Attributes {
+            class: Class::NORMAL,
+            spawned_at: Location::caller(),
+            name: None,
+        };
+        let (task, _join) = new_task(std::future::pending::<()>(), Never, attributes);
+        let look = |task: &Runnable| {
+            let row = Row::read(0, task.header(), 100);
+            (row.phase, row.since, row.run(), row.polls.longest)
+        };
+        let at_end = |task: &Runnable| {
+            let running = Phase::Running { woken: false };
+            task.header().since.put(10);
+            assert_eq!(look(task), (running, 90, 90, 90));
+            put_back(task.header(), 10);
+            assert_eq!(look(task), (Phase::Waiting, 90, 0, 0));
+            // The task is over.
+            false
+        };
+        assert!(matches!(task.run(at_end, |_| ()), Ran::Complete));
+    }
 }

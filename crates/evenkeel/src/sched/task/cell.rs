@@ -83,7 +83,7 @@ pub(crate) struct Header {
     /// The index of its class, which a task may change while it runs.
     class: Byte,
     /// Since when it is ready, runs or waits, in cycles: a statistic. Written by its runner, and by
-    /// whoever queues it.
+    /// whoever queues it. A dump may have marked it: others read it by `dumps::since_of`.
     pub(crate) since: Count,
     pub(crate) polls: Polls,
     pub(crate) mark: Mark,
