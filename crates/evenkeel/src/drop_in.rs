@@ -23,6 +23,7 @@ use crate::runtime::Handle;
 use crate::sched::context;
 use crate::sched::spawn::Spawn;
 use crate::sched::worker::Worker;
+use crate::stats;
 use crate::task::JoinHandle;
 
 /// Spawns on this runtime, in the class of the task that spawns.
@@ -117,11 +118,10 @@ pub struct Figures {
 ///
 /// If there is no such worker.
 pub fn figures(handle: &Handle, worker: usize) -> Figures {
-    let stats = handle.stats();
-    let of_worker = &stats.workers[worker];
     let shared = handle.shared();
     // The accounts of a worker that has ended stay at what it did last.
     let seat = &shared.seats[worker];
+    let of_worker = stats::read_worker(shared, seat);
     let is_parked = seat.accounts.is_parked() && !shared.is_stopping();
     let polls = seat.accounts.polls();
     let run_queues = &shared.desk_of(seat).run_queues;

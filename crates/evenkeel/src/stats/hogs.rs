@@ -83,8 +83,8 @@ pub(super) fn read(shared: &Shared) -> Vec<HogStats> {
 ///
 /// To name the first stack takes some 50 ms of a processor and tens of megabytes. So no names are
 /// made until the hogs' polls have lasted for as long together, or somebody has asked: by reading
-/// statistics, a hook for [reports](crate::runtime::Builder::on_hog), or a subscriber of `tracing`.
-/// What becomes known when the first one asks is here when the next one does.
+/// statistics, a hook for [reports](crate::runtime::Builder::on_hog), or a subscriber of `tracing`
+/// that takes warnings. What becomes known when the first one asks is here when the next one does.
 ///
 /// A stack is taken of most polls that are too long: of at most 100 in a second, or 10 at once.
 /// Those without one are together in rows named `(unknown)`, one for each class, when they have
@@ -219,25 +219,34 @@ pub(crate) struct HogNames(Arc<Names>);
 #[derive(Default)]
 struct Names {
     table: Mutex<Table>,
-    /// The table as it was last read: the thread that makes names has the lowest priority, and
-    /// nobody waits for it.
+    /// Either part of the table as it was last read: the thread that makes names has the lowest
+    /// priority, and nobody waits for it.
     last: Mutex<Table>,
 }
 
 impl Names {
-    fn read<R>(&self, read: impl FnOnce(&Table) -> R) -> R {
+    /// Stacks are not copied for who asks for functions: they are many, and long.
+    fn functions(&self) -> Vec<HogFunction> {
         let mut last = self.last.lock();
         if let Some(table) = self.table.try_lock() {
-            last.clone_from(&table);
+            last.copy_functions(&table);
         }
-        read(&last)
+        last.functions()
+    }
+
+    fn profile(&self) -> HogProfile {
+        let mut last = self.last.lock();
+        if let Some(table) = self.table.try_lock() {
+            last.copy_stacks(&table);
+        }
+        last.profile()
     }
 }
 
 /// The functions, those with the most time first.
 pub(super) fn read_functions(shared: &Shared) -> Vec<HogFunction> {
     shared.ask_for_names();
-    let mut rows = shared.extensions.get::<HogNames>().0.read(Table::functions);
+    let mut rows = shared.extensions.get::<HogNames>().0.functions();
     rows.extend(shared.stacks.unknown().iter().map(|row| HogFunction {
         function: UNKNOWN.to_owned(),
         class: row.class,
@@ -264,7 +273,7 @@ pub(super) fn read_stacks(shared: &Shared) -> HogStacks {
 
 pub(crate) fn profile(shared: &Shared) -> HogProfile {
     shared.ask_for_names();
-    let mut profile = shared.extensions.get::<HogNames>().0.read(Table::profile);
+    let mut profile = shared.extensions.get::<HogNames>().0.profile();
     let unknown: u64 = shared.stacks.unknown().iter().map(|row| row.total).sum();
     if unknown > 0 {
         let row = (UNKNOWN.to_owned(), shared.clock.to_duration(unknown));
@@ -276,3 +285,29 @@ pub(crate) fn profile(shared: &Shared) -> HogProfile {
 
 /// The name of what has none.
 const UNKNOWN: &str = "(unknown)";
+
+#[cfg(test)]
+mod tests {
+    use super::naming::Name;
+    use super::*;
+
+    #[test]
+    fn who_asks_for_functions_copies_no_stacks() {
+        let names = Names::default();
+        let name = Name {
+            function: "app::f".to_owned(),
+            callee: None,
+        };
+        let mut table = names.table.lock();
+        table.row(name, Class::BULK).count += 1;
+        table.add("app::f", Duration::from_millis(1));
+        drop(table);
+        assert_eq!(names.functions().len(), 1);
+        assert_eq!(names.last.lock().profile().stacks, []);
+        assert_eq!(names.profile().stacks.len(), 1);
+        // While the thread that makes names holds the lock, there is what was there before.
+        let _table = names.table.lock();
+        assert_eq!(names.functions()[0].count, 1);
+        assert_eq!(names.profile().stacks.len(), 1);
+    }
+}

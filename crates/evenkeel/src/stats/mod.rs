@@ -51,3 +51,5 @@ pub(crate) use tasks::list;
 pub use tasks::{TaskInfo, TaskOrder, TaskState};
 pub use waits::Waits;
 pub use workers::WorkerStats;
+#[cfg(feature = "drop-in")]
+pub(crate) use workers::read as read_worker;

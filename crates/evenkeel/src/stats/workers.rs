@@ -63,7 +63,7 @@ impl WorkerStats {
     }
 }
 
-pub(super) fn read(shared: &Shared, seat: &Seat) -> WorkerStats {
+pub(crate) fn read(shared: &Shared, seat: &Seat) -> WorkerStats {
     let (clock, accounts) = (&shared.clock, &seat.accounts);
     let times = accounts.times(|| clock.cycles());
     let duration = |cycles| clock.to_duration(cycles);

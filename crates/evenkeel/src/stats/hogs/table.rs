@@ -15,7 +15,7 @@ const STACKS_MAX: usize = 1024;
 const OTHERS: &str = "(others)";
 
 /// See the module's documentation.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Table {
     functions: HashMap<(Name, Class), HogFunction>,
     /// Functions, the outermost first, separated by `;`.
@@ -55,6 +55,16 @@ impl Table {
             stack
         };
         *self.stacks.entry(stack.to_owned()).or_default() += time;
+    }
+
+    /// Has the functions of another table.
+    pub(super) fn copy_functions(&mut self, other: &Self) {
+        self.functions.clone_from(&other.functions);
+    }
+
+    /// Has the stacks of another table.
+    pub(super) fn copy_stacks(&mut self, other: &Self) {
+        self.stacks.clone_from(&other.stacks);
     }
 
     /// The functions, in no order.
