@@ -12,13 +12,22 @@ const RELATIVE: u8 = 0x1b;
 /// The largest table that is copied. That of a program of 500 MB has about so much.
 const TABLE_MAX: u64 = 64 << 20;
 
+/// What the loader says of the program or of a library.
+struct Loaded {
+    name: String,
+    base: u64,
+    headers: Vec<libc::Elf64_Phdr>,
+}
+
 /// All that are loaded now. One without tables is left out.
 pub(crate) fn modules() -> Vec<Module> {
-    let mut modules = Vec::new();
+    let mut loaded: Vec<Loaded> = Vec::new();
     // SAFETY: the callback gets the pointer that is passed here, to a vector that outlives the call
     // and that nothing else uses meanwhile.
-    unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut modules).cast()) };
-    modules
+    unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut loaded).cast()) };
+    // Only now, as others cannot load libraries, nor unwind, while the loader is in its call. What
+    // is unloaded meanwhile cannot be copied any more, or `changes` tells it.
+    loaded.into_iter().filter_map(read).collect()
 }
 
 /// All that are loaded now, without their tables.
@@ -51,13 +60,17 @@ unsafe extern "C" fn count(
 unsafe extern "C" fn note(
     info: *mut libc::dl_phdr_info,
     _: libc::size_t,
-    modules: *mut libc::c_void,
+    loaded: *mut libc::c_void,
 ) -> libc::c_int {
     // SAFETY: the loader passes a live structure, and the pointer that `modules` gave it.
-    let (info, modules) = unsafe { (&*info, &mut *modules.cast::<Vec<Module>>()) };
+    let (info, loaded) = unsafe { (&*info, &mut *loaded.cast::<Vec<Loaded>>()) };
     // SAFETY: as above.
     let (name, headers) = unsafe { (name_of(info), headers_of(info)) };
-    modules.extend(read(name, info.dlpi_addr, headers));
+    loaded.push(Loaded {
+        name,
+        base: info.dlpi_addr,
+        headers: headers.to_vec(),
+    });
     0
 }
 
@@ -109,7 +122,12 @@ fn range(base: u64, header: &libc::Elf64_Phdr) -> Range<u64> {
     start..start.saturating_add(header.p_memsz)
 }
 
-fn read(name: String, base: u64, headers: &[libc::Elf64_Phdr]) -> Option<Module> {
+fn read(loaded: Loaded) -> Option<Module> {
+    let Loaded {
+        name,
+        base,
+        headers,
+    } = loaded;
     let range = |header| range(base, header);
     let of_type = |wanted| headers.iter().filter(move |header| header.p_type == wanted);
     let loaded = || of_type(libc::PT_LOAD).map(range);
