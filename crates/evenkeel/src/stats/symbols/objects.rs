@@ -5,6 +5,8 @@
 //! take tens of megabytes, a part of them pages of the file, and are free when the reader is
 //! dropped.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use addr2line::Loader;
@@ -112,16 +114,25 @@ fn plain(symbol: &str) -> String {
 
 fn open(object: &LoadedObject) -> Option<Loader> {
     let path = match object.name.as_str() {
-        "" => Path::new(PROGRAM),
-        name => Path::new(name),
+        "" => program(std::env::current_exe().ok()),
+        name => PathBuf::from(name),
     };
-    let own = Loader::new(path).ok()?;
+    let own = Loader::new(&path).ok()?;
     // Without debug information of its own, as distributions deliver programs.
     if own.get_section_range(b".debug_info").is_some() {
         return Some(own);
     }
     let elsewhere = debug_file(object, &own).and_then(|path| Loader::new(path).ok());
     elsewhere.or(Some(own))
+}
+
+/// The program's file, by its own path if that is still the same file: its debug information may be
+/// in a file beside it (`.dwp`).
+fn program(path: Option<PathBuf>) -> PathBuf {
+    let file = |path: &Path| fs::metadata(path).ok().map(|it| (it.dev(), it.ino()));
+    let here = Path::new(PROGRAM);
+    let same = path.filter(|path| file(path).is_some_and(|it| Some(it) == file(here)));
+    same.unwrap_or_else(|| here.to_owned())
 }
 
 /// The file beside the distribution's program, by the build's identity, which is in memory.
@@ -167,6 +178,17 @@ mod tests {
         assert!(found.iter().any(|it| it.0.contains("getpid")), "{found:?}");
         assert!(objects.find(1).is_empty());
         assert!(objects.open.len() >= 2);
+    }
+
+    #[test]
+    fn the_program_has_its_own_path_unless_another_file_is_there() {
+        let own = std::env::current_exe().unwrap();
+        assert_eq!(program(Some(own.clone())), own);
+        let other = own.parent().map(Path::to_owned);
+        assert_eq!(program(other), Path::new(PROGRAM));
+        let gone = own.with_extension("gone");
+        assert_eq!(program(Some(gone)), Path::new(PROGRAM));
+        assert_eq!(program(None), Path::new(PROGRAM));
     }
 
     #[test]
