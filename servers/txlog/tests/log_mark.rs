@@ -11,7 +11,10 @@ use support::memory::{Faults, MemoryDisk};
 use support::{LIMIT, all, check_numbered, crc32, fill, numbered, run, small};
 use txlog::log::mark::{MARK_NAME, Mark, MarkDefect, SLOT_BYTES, SLOTS_AT};
 use txlog::log::record::{HEAD_BYTES, HEADER_BYTES};
-use txlog::log::{Log, LogConfig, LogError, ReadLimits, Recovery, Retention, verify};
+use txlog::log::{
+    Batch, Log, LogConfig, LogError, ROSTER_NAMES, ReadLimits, Recovery, Retention, verify,
+};
+use txlog_client::frame::Produced;
 
 const EIO: i32 = 5;
 
@@ -166,6 +169,83 @@ fn maintenance_moves_the_mark_to_the_last_durable_record() {
         let cut = disk.get(&name).len() - 1;
         disk.set(&name, disk.get(&name)[..cut].to_vec());
         refused(&disk, 5, 6).await;
+    });
+}
+
+/// A log whose last segment has a few records that no mark covers yet.
+async fn unmarked(disk: &MemoryDisk, config: LogConfig) -> Log<MemoryDisk> {
+    let (log, _) = Log::open(disk.clone(), config).await.unwrap();
+    let produced = Produced {
+        producer: 7,
+        number: 0,
+    };
+    let batch = Batch::new(["of a producer"].into_iter().collect()).of(Some(produced));
+    log.submit_batch(batch).await.unwrap().await.unwrap();
+    while disk.segments().len() < 3 {
+        fill(&log, 1).await;
+    }
+    fill(&log, 2).await;
+    log
+}
+
+/// Checks that the mark covers all records: without the last byte, the log is refused.
+async fn is_marked_to(disk: &MemoryDisk, next: u64) {
+    let disk = disk.copy();
+    let name = disk.segments().pop().unwrap();
+    let bytes = disk.get(&name);
+    // Zeros were written ahead.
+    let end = bytes.iter().rposition(|&byte| byte != 0).unwrap();
+    disk.set(&name, bytes[..end].to_vec());
+    refused(&disk, next - 1, next).await;
+}
+
+#[test]
+fn the_mark_is_written_though_what_is_known_of_producers_cannot_be() {
+    for closes in [false, true] {
+        run(async {
+            let disk = MemoryDisk::new(1);
+            let log = unmarked(&disk, small()).await;
+            disk.set_faults(Faults {
+                creates: Some(EIO),
+                ..Faults::default()
+            });
+            let done = match closes {
+                false => log.maintain().await,
+                true => log.close().await,
+            };
+            let said = done.unwrap_err().to_string();
+            assert!(said.contains(ROSTER_NAMES[0]), "{said}");
+            assert!(log.failure().is_none(), "it goes on");
+            is_marked_to(&disk, log.next()).await;
+            // It is tried again.
+            disk.set_faults(Faults::default());
+            log.maintain().await.unwrap();
+            assert!(disk.names().contains(&ROSTER_NAMES[0].to_owned()));
+        });
+    }
+}
+
+#[test]
+fn the_mark_is_written_though_an_old_segment_cannot_be_removed() {
+    run(async {
+        let disk = MemoryDisk::new(1);
+        let retention = Retention {
+            records_max: 1,
+            ..Retention::default()
+        };
+        let config = LogConfig {
+            retention,
+            ..small()
+        };
+        disk.set_faults(Faults {
+            removes: Some(EIO),
+            ..Faults::default()
+        });
+        let log = unmarked(&disk, config).await;
+        let said = log.maintain().await.unwrap_err().to_string();
+        assert!(said.contains("cannot remove"), "{said}");
+        assert!(disk.names().contains(&ROSTER_NAMES[0].to_owned()));
+        is_marked_to(&disk, log.next()).await;
     });
 }
 

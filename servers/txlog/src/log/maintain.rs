@@ -29,6 +29,8 @@ impl<D: Disk> Log<D> {
     /// - what is known of [producers](super::producers) is written, if a segment has begun;
     /// - the [mark](super::mark) is written, if records were appended.
     ///
+    /// A removal that fails keeps none of the others from being done.
+    ///
     /// # Errors
     ///
     /// [`LogError::Displaced`], for good; [`LogError::Io`], after which the next call tries again,
@@ -49,10 +51,9 @@ impl<D: Disk> Log<D> {
             // What was put off is told below.
             let _ = rotate_alone(shared, active).await?;
         }
-        shared.retain().await?;
-        shared.roster.write(&shared.disk).await?;
-        let failed = LogError::io("write", MARK_NAME);
-        shared.write_mark().await.map_err(failed)?;
+        let removed = shared.retain().await;
+        let noted = shared.note().await;
+        removed.and(noted)?;
         shared.put_off().map_or(Ok(()), Err)
     }
 
@@ -165,6 +166,14 @@ impl<D: Disk> Shared<D> {
     /// How far the records are durable.
     pub(super) fn set_end(&self, end: End) {
         *self.end.lock().unwrap_or_else(PoisonError::into_inner) = end;
+    }
+
+    /// Writes what is known of producers, and the mark, also if the first of them fails: without
+    /// a mark, a loss of the latest records would not be noticed.
+    pub(super) async fn note(&self) -> Result<(), LogError> {
+        let known = self.roster.write(&self.disk).await;
+        let marked = self.write_mark().await;
+        known.and(marked.map_err(LogError::io("write", MARK_NAME)))
     }
 
     /// Writes the mark, if records have become durable since the last one.

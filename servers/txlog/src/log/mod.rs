@@ -428,7 +428,8 @@ impl<D: Disk> Log<D> {
     /// # Errors
     ///
     /// [`LogError::Commit`] if not all could be made durable; [`LogError::Displaced`] if the log's
-    /// directory is gone; [`LogError::Io`] if the mark could not be written.
+    /// directory is gone; [`LogError::Io`] if the mark, or what is known of
+    /// [producers], could not be written.
     ///
     /// # Cancel safety
     ///
@@ -437,9 +438,7 @@ impl<D: Disk> Log<D> {
         self.commit.close().await?;
         self.shared.active.lock().await.is_sound = false;
         self.shared.halted().map_or(Ok(()), Err)?;
-        self.shared.roster.write(&self.shared.disk).await?;
-        let failed = LogError::io("write", mark::MARK_NAME);
-        self.shared.write_mark().await.map_err(failed)
+        self.shared.note().await
     }
 
     /// The configuration of the group commit.
