@@ -7,6 +7,7 @@ use std::path::Path;
 
 use support::program::{Server, run_command};
 use support::run;
+use txlog::log::{self, LocalDisk, Log, LogConfig};
 use txlog_client::frame::{Code, Produced};
 use txlog_client::{Batch, Client};
 
@@ -279,5 +280,55 @@ fn the_server_knows_as_many_producers_as_it_was_told_and_verify_their_files() {
         let arguments = ["serve", "--dir", text(&log), "--producers-max", wrong];
         let (done, _, errors) = run_command(&arguments);
         assert!(!done && errors.contains("--producers-max"), "{errors}");
+    }
+}
+
+/// More producers than a server knows by default.
+#[test]
+fn commands_that_work_on_a_log_forget_none_of_its_producers() {
+    const PRODUCERS: u128 = 1_100;
+    let directory = tempfile::tempdir().unwrap();
+    let [log, saved, again] = ["log", "saved", "again"].map(|name| directory.path().join(name));
+    let config = LogConfig {
+        producers_max: PRODUCERS as usize,
+        ..LogConfig::default()
+    };
+    let open = async |path: &Path| {
+        let disk = LocalDisk::hold_existing(path).await.unwrap();
+        Log::open(disk, config.clone()).await.unwrap().0
+    };
+    let submit = async |log: &Log<LocalDisk>, producer| {
+        let number = 0;
+        let batch = ["of a producer"].into_iter().collect();
+        let batch = log::Batch::new(batch).of(Some(Produced { producer, number }));
+        log.submit_batch(batch).await.unwrap()
+    };
+    run(async {
+        drop(LocalDisk::hold(&log).await.unwrap());
+        let log = open(&log).await;
+        let mut pending = Vec::new();
+        for producer in 0..PRODUCERS {
+            pending.push(submit(&log, producer).await);
+        }
+        for stored in pending {
+            assert!(!stored.await.unwrap().repeated);
+        }
+        log.close().await.unwrap();
+    });
+    assert!(done(&["repair", text(&log)]).contains("nothing was changed"));
+    let next = PRODUCERS + 1;
+    let said = done(&["trim", text(&log), "--before", &next.to_string()]);
+    assert_eq!(said, format!("it has no records; the next is {next} now\n"));
+    done(&["backup", text(&log), text(&saved)]);
+    done(&["restore", text(&saved), text(&again)]);
+    for path in [&log, &again] {
+        run(async {
+            let log = open(path).await;
+            for producer in 0..PRODUCERS {
+                let stored = submit(&log, producer).await.await.unwrap();
+                assert!(stored.repeated, "{producer} is forgotten in {path:?}");
+            }
+            log.close().await.unwrap();
+        });
     }
 }

@@ -37,6 +37,9 @@ pub(crate) type Outcome = Result<ExitCode, Box<dyn Error + Send + Sync>>;
 /// How long a runtime may take to end.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(5);
 
+/// The most producers that a log may know.
+const PRODUCERS_MAX: usize = 16_384;
+
 /// A server that keeps a durable log of records.
 ///
 /// A record is acknowledged when it would survive a crash of the machine. Records that arrive while
@@ -125,7 +128,7 @@ pub(crate) struct ServeArguments {
     /// more, those are forgotten that have stored nothing for the longest time. A log with a name
     /// knows 128 at most.
     #[arg(long, value_name = "COUNT", default_value_t = 1_024, conflicts_with = "nats",
-        value_parser = RangedU64ValueParser::<usize>::new().range(1..=16_384))]
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..=PRODUCERS_MAX as u64))]
     pub(crate) producers_max: usize,
     /// How many connections to take.
     ///

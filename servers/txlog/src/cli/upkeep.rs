@@ -12,7 +12,7 @@ use txlog::log::{
     restore as bring_back,
 };
 
-use super::{Outcome, of_directory};
+use super::{Outcome, PRODUCERS_MAX, of_directory};
 
 /// Copy the durable records of a log into a new directory, while a server works or not.
 ///
@@ -145,7 +145,12 @@ async fn trim_log(disk: LocalDisk, before: u64) -> Result<(u64, u64), LogError> 
     {
         return Err(LogError::NoLog);
     }
-    let (log, _) = Log::open(disk, LogConfig::default()).await?;
+    let config = LogConfig {
+        // Its server may know so many, and goes on from what is written here.
+        producers_max: PRODUCERS_MAX,
+        ..LogConfig::default()
+    };
+    let (log, _) = Log::open(disk, config).await?;
     let trimmed = log.trim(before).await;
     log.close().await?;
     Ok((trimmed?, log.next()))
