@@ -211,7 +211,8 @@ fn segments_that_could_not_be_removed_are_removed_later_and_leave_no_gap() {
         disk.set_faults(Faults::default());
         fill(10).await;
         assert!(!disk.names().contains(&oldest), "it was tried again");
-        assert!(disk.segments().len() < 6, "{:?}", disk.names());
+        // Each has two records or a few more.
+        assert!(disk.segments().len() < 8, "{:?}", disk.names());
         log.close().await.unwrap();
         verify(&disk, |_, _, _| ()).await.unwrap();
     });

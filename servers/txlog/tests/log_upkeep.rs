@@ -5,9 +5,10 @@ mod support;
 use std::fs;
 use std::path::Path;
 
+use support::memory::MemoryDisk;
 use support::program::{Server, run_command};
-use support::run;
-use txlog::log::{self, LocalDisk, Log, LogConfig};
+use support::{check_numbered, fill, run};
+use txlog::log::{self, LocalDisk, Log, LogConfig, Retention};
 use txlog_client::frame::{Code, Produced};
 use txlog_client::{Batch, Client};
 
@@ -121,6 +122,34 @@ fn a_stopped_log_is_trimmed() {
     let server = Server::start(&log, &OPTIONS);
     append(&server, &["five"]);
     assert_eq!(read(&server), "5\tfive\n");
+}
+
+#[test]
+fn little_more_is_kept_than_the_limits_say_though_a_file_might_have_more() {
+    let limits = [(40, 0), (0, 8_000)];
+    for (records_max, bytes_max) in limits {
+        run(async {
+            let config = LogConfig {
+                retention: Retention {
+                    records_max,
+                    bytes_max,
+                    ..Retention::default()
+                },
+                ..LogConfig::default()
+            };
+            let disk = MemoryDisk::new(1);
+            let (log, _) = Log::open(disk.clone(), config).await.unwrap();
+            fill(&log, 200).await;
+            log.maintain().await.unwrap();
+            // One has about 130 bytes.
+            let kept = check_numbered(&log).await;
+            assert!(
+                (40..=60).contains(&kept),
+                "{records_max}, {bytes_max}: {kept}"
+            );
+            log.close().await.unwrap();
+        });
+    }
 }
 
 #[test]

@@ -114,6 +114,9 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     pub(crate) segment_bytes: u64,
     /// Keep so many bytes; whole files go, the oldest first. 0 keeps all.
+    ///
+    /// A file has no more than a quarter of what is kept, by this and by --keep-records, so at most
+    /// a little more is there for a while.
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub(crate) keep_bytes: u64,
     /// Keep so many records; 0 keeps all.

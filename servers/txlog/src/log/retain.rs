@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
+/// In how many segments what is kept is divided, at least: so much more may be kept.
+const SEGMENTS_MIN: u64 = 4;
+
 /// The records that a log keeps. Whole segments are removed, the oldest first, and never the last
-/// one; so a little more is kept than these limits say.
+/// one; so a little more is kept than these limits say. That it is little, segments are no larger
+/// than a quarter of what is kept; only an append of many records may make one larger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
     /// The most bytes. 0, the default, for no limit.
@@ -52,6 +56,13 @@ impl Retention {
             count += 1;
         }
         count
+    }
+
+    /// Whether a segment of so many records and bytes is to be followed by a new one, lest the log
+    /// keeps much more than it has to.
+    pub(super) fn is_large(&self, records: u64, bytes: u64) -> bool {
+        let is_share = |part: u64, of: u64| of > 0 && part >= (of / SEGMENTS_MIN).max(1);
+        is_share(records, self.records_max) || is_share(bytes, self.bytes_max)
     }
 
     /// Whether a record that was accepted at this time need not be kept because of its age. Then a
@@ -106,6 +117,20 @@ mod tests {
         };
         // Without the oldest segment 350 are left.
         assert_eq!([of(351), of(350), of(250), of(1)], [0, 1, 2, 4]);
+    }
+
+    #[test]
+    fn a_segment_is_no_larger_than_a_quarter_of_what_is_kept() {
+        let limits = |records_max, bytes_max| Retention {
+            bytes_max,
+            records_max,
+            ..Retention::default()
+        };
+        assert!(!limits(0, 0).is_large(u64::MAX, u64::MAX));
+        assert!(!limits(100, 4_000).is_large(24, 999));
+        assert!(limits(100, 4_000).is_large(25, 999));
+        assert!(limits(100, 4_000).is_large(24, 1_000));
+        assert!(limits(3, 0).is_large(1, 0) && !limits(3, 0).is_large(0, 0));
     }
 
     #[test]

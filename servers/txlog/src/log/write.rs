@@ -213,12 +213,16 @@ impl Encoder<'_> {
 }
 
 impl<D: Disk> Shared<D> {
-    /// Whether the segment is to be followed by a new one, by its size or its age.
+    /// Whether the segment is to be followed by a new one, by its size or its age, or as it is large
+    /// beside what is kept.
     pub(super) fn is_full(&self, active: &Active<D::File>, now_ms: u64) -> bool {
         let retention = &self.config.retention;
         let is_old = |oldest_ms| retention.is_too_old(oldest_ms, now_ms);
+        let records = active.next.saturating_sub(active.segment.first);
         active.has_records()
-            && (active.end >= self.config.segment_bytes || active.oldest_ms.is_some_and(is_old))
+            && (active.end >= self.config.segment_bytes
+                || retention.is_large(records, active.end)
+                || active.oldest_ms.is_some_and(is_old))
     }
 
     /// Truncates the segment after its last record, and begins a new one. All its records are
