@@ -439,7 +439,8 @@ mod tests {
             drop((room, turn));
             let own = mine.acquire_many(mine.available_permits() as u32).await;
             let seek = memory.for_seek(&peer, &mine, &turns, 1 << 20);
-            let now = evenkeel::time::timeout(Duration::from_millis(5), seek).await;
+            let mut seek = std::pin::pin!(seek);
+            let now = evenkeel::time::timeout(Duration::from_millis(5), &mut seek).await;
             assert!(now.is_err(), "it has no share left");
             assert_eq!(turns.available_permits(), 1);
             let seek = memory.for_seek(&peer, &other, &turns, 1 << 20);
