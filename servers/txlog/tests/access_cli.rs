@@ -19,7 +19,14 @@ fn shown(path: &Path) -> &str {
 
 /// Makes a token and returns the file with its secret.
 fn new_token(directory: &Path, name: &str, allow: &str) -> String {
-    let tokens = directory.join("tokens");
+    let secret = new_token_in(&directory.join("tokens"), name, allow);
+    let file = directory.join(name);
+    support::certificates::write_private(&file, &secret);
+    shown(&file).to_owned()
+}
+
+/// Adds a token to a file, and returns its secret.
+fn new_token_in(tokens: &Path, name: &str, allow: &str) -> String {
     let made = [
         "token",
         "new",
@@ -27,14 +34,12 @@ fn new_token(directory: &Path, name: &str, allow: &str) -> String {
         "--allow",
         allow,
         "--add-to",
-        shown(&tokens),
+        shown(tokens),
     ];
     let (done, secret, errors) = run_command(&made);
     assert!(done, "{errors}");
-    assert!(!fs::read_to_string(&tokens).unwrap().contains(secret.trim()));
-    let file = directory.join(name);
-    support::certificates::write_private(&file, &secret);
-    shown(&file).to_owned()
+    assert!(!fs::read_to_string(tokens).unwrap().contains(secret.trim()));
+    secret
 }
 
 #[test]
@@ -91,6 +96,48 @@ fn tokens_are_made_used_and_taken_away() {
     assert!(complaints.contains("read 1 tokens"), "{complaints}");
     assert!(complaints.contains("NOTHING HAS CHANGED"), "{complaints}");
     assert!(!complaints.contains("txl_"), "{complaints}");
+}
+
+#[test]
+fn a_token_that_cannot_be_added_leaves_the_file_as_it_was() {
+    let directory = tempfile::tempdir().unwrap();
+    new_token(directory.path(), "one", "append");
+    let tokens = directory.path().join("tokens");
+    let add = |name: &str, log: &str| {
+        let file = shown(&tokens);
+        let start = ["token", "new", name, "--allow", "read", "--log", log];
+        run_command(&[&start[..], &["--add-to", file]].concat())
+    };
+    let set_mode = |mode| fs::set_permissions(&tokens, fs::Permissions::from_mode(mode)).unwrap();
+    let first = fs::read_to_string(&tokens).unwrap();
+    for (name, log, mode, said) in [
+        ("one", "a", 0o600, "an earlier line"),
+        ("two", "../x", 0o600, "no log has such a name"),
+        ("two", "", 0o644, "chmod 600"),
+    ] {
+        set_mode(mode);
+        let (done, secret, errors) = add(name, log);
+        assert!(!done && errors.contains(said), "{errors}");
+        assert_eq!(secret, "");
+        assert_eq!(fs::read_to_string(&tokens).unwrap(), first, "{said}");
+    }
+    // A last line without its end is not glued to the new one; the mode stays.
+    fs::write(&tokens, first.trim_end()).unwrap();
+    set_mode(0o640);
+    let (done, secret, errors) = add("two", "a");
+    assert!(done && secret.starts_with("txl_"), "{errors}");
+    let both = fs::read_to_string(&tokens).unwrap();
+    assert!(both.starts_with(&format!("{first}two read ")), "{both}");
+    let mode = tokens.metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o640);
+    // No draft is left, and what a link leads to is changed.
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 2);
+    let link = directory.path().join("link");
+    std::os::unix::fs::symlink(&tokens, &link).unwrap();
+    new_token_in(&link, "three", "read");
+    assert!(link.is_symlink());
+    let all = fs::read_to_string(&tokens).unwrap();
+    assert!(all.starts_with(&format!("{both}three read ")), "{all}");
 }
 
 #[test]

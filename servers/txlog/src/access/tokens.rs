@@ -14,8 +14,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use txlog_client::frame::{NAME_BYTES_MAX, TOKEN_BYTES_MAX};
+use txlog_client::frame::{NAME_BYTES_MAX, TOKEN_BYTES_MAX, is_name};
 
+use super::adding::add;
 use super::private::read_private;
 use super::rights::Rights;
 use super::secret::Digest;
@@ -24,7 +25,7 @@ use super::secret::Digest;
 const TOKENS_MAX: usize = 1_024;
 
 /// How many bytes the file may have.
-const FILE_BYTES_MAX: u64 = 1 << 20;
+pub(super) const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The longest name of a token, in bytes.
 const TOKEN_NAME_BYTES_MAX: usize = 64;
@@ -99,6 +100,19 @@ impl Tokens {
         Ok(count)
     }
 
+    /// Adds a token to a file, which is made if there is none. It blocks.
+    ///
+    /// The file is checked together with the new line before anything is changed, and replaced as a
+    /// whole, by one with the same owner and mode.
+    ///
+    /// # Errors
+    ///
+    /// [`TokensError`]: the file is wrong, or would be with this token, or cannot be written. It
+    /// stays as it was.
+    pub fn add(path: &Path, token: &Token) -> Result<(), TokensError> {
+        add(path, token)
+    }
+
     /// Whose secret this is.
     ///
     /// # Errors
@@ -166,7 +180,7 @@ impl fmt::Display for Token {
 
 impl Token {
     /// A token of this secret; for all logs if there are none. The log without a name is empty, or
-    /// a dot.
+    /// a dot; other names are those that [`is_name`] allows.
     ///
     /// # Errors
     ///
@@ -177,6 +191,13 @@ impl Token {
         secret: &[u8],
         logs: &[String],
     ) -> Result<Self, &'static str> {
+        let is_of_log = |log: &String| matches!(log.as_str(), "" | UNNAMED) || is_name(log);
+        if !logs.iter().all(is_of_log) {
+            return Err(
+                "no log has such a name: names have 1 to 64 letters, digits, `.`, `_` and `-`, and \
+                 begin with a letter, a digit or `_`; a dot is the log without a name",
+            );
+        }
         Self::of(
             name,
             rights,
@@ -218,31 +239,35 @@ impl Token {
 }
 
 fn list(path: &Path) -> Result<Arc<[Arc<Token>]>, TokensError> {
-    let error = |line, what| TokensError {
+    let error = |(line, what)| TokensError {
         path: path.to_owned(),
         line,
         what,
     };
-    let text = read_private(path, FILE_BYTES_MAX).map_err(|what| error(None, what))?;
+    let text = read_private(path, FILE_BYTES_MAX).map_err(|what| error((None, what)))?;
+    Ok(parse_all(&text).map_err(error)?.into())
+}
+
+/// The tokens of a file with this text; or the line, if it is one, and what is wrong.
+pub(super) fn parse_all(text: &str) -> Result<Vec<Arc<Token>>, (Option<usize>, String)> {
     let mut tokens: Vec<Arc<Token>> = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default();
         if line.trim().is_empty() {
             continue;
         }
-        let token = parsed(line).map_err(|what| error(Some(number + 1), what))?;
+        let token = parsed(line).map_err(|what| (Some(number + 1), what))?;
         let is_double = |it: &Arc<Token>| it.name == token.name || it.digest == token.digest;
         if tokens.iter().any(is_double) {
             let what = "its name or its secret is that of an earlier line; give it another";
-            return Err(error(Some(number + 1), what.to_owned()));
+            return Err((Some(number + 1), what.to_owned()));
         }
         tokens.push(Arc::new(token));
         if tokens.len() > TOKENS_MAX {
-            let what = format!("there are more than {TOKENS_MAX} of them");
-            return Err(error(None, what));
+            return Err((None, format!("there are more than {TOKENS_MAX} of them")));
         }
     }
-    Ok(tokens.into())
+    Ok(tokens)
 }
 
 /// Says nothing of what is there: it may be a secret that somebody put in a wrong place.

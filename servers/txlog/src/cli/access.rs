@@ -2,10 +2,7 @@
 //! commands connect, and `txlog token`.
 
 use std::error::Error;
-use std::fs::OpenOptions;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -213,6 +210,9 @@ struct NewArguments {
     #[arg(long, value_name = "NAME")]
     log: Vec<String>,
     /// Add the line to this file, which is made if there is none, for its owner alone.
+    ///
+    /// The file is replaced as a whole, by one with the same owner and mode. If it is wrong, or has
+    /// a token of this name, it stays as it is.
     #[arg(long, value_name = "FILE")]
     add_to: Option<PathBuf>,
 }
@@ -228,22 +228,11 @@ pub(crate) fn token(arguments: TokenArguments) -> Outcome {
     let token = Token::new(&name, allow, secret.as_bytes(), &log)?;
     match add_to {
         Some(path) => {
-            let added = add(&path, &token);
-            added.map_err(|error| format!("cannot add to {}: {error}", path.display()))?;
+            let added = Tokens::add(&path, &token);
+            added.map_err(|error| format!("{name} was not added: {error}"))?;
         }
         None => eprintln!("add this line to the file of `serve --tokens`:\n{token}"),
     }
     println!("{secret}");
     Ok(ExitCode::SUCCESS)
-}
-
-fn add(path: &Path, token: &Token) -> Result<(), Box<dyn Error + Send + Sync>> {
-    let mut options = OpenOptions::new();
-    let mut file = options.create(true).append(true).mode(0o600).open(path)?;
-    // In one write, so that no server reads half of a line.
-    file.write_all(format!("{token}\n").as_bytes())?;
-    file.sync_all()?;
-    // A mistake that the server would find is found now.
-    Tokens::read(path)?;
-    Ok(())
 }
