@@ -2,7 +2,9 @@
 
 mod support;
 
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
@@ -141,6 +143,89 @@ fn what_cannot_be_done_is_one_line_and_a_failure() {
     }
     drop(server);
     another_service.join().unwrap();
+}
+
+/// All files below a directory, by their paths.
+fn files_below(path: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(path).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(files_below(&path));
+        }
+        files.push(path);
+    }
+    files.sort();
+    files
+}
+
+#[test]
+fn what_is_refused_leaves_nothing_in_a_logs_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (log, link) = (path("log"), path("link"));
+    drop(Server::start(Path::new(&log), &[]));
+    std::os::unix::fs::symlink(&log, &link).unwrap();
+    fs::create_dir(path("logs")).unwrap();
+    fs::create_dir(path("logs/one")).unwrap();
+    let inside = path("log/below/it");
+    let around = path("none/../log/it");
+    let (by_link, fresh) = (path("link/it"), path("fresh"));
+    let fresh_logs = path("fresh/logs");
+    let (logs, copy) = (path("logs"), path("copy"));
+    let before = files_below(directory.path());
+    for (arguments, says) in [
+        (
+            &["backup", &log, &inside][..],
+            "is inside the log's directory",
+        ),
+        (&["backup", &log, &by_link], "is inside the log's directory"),
+        (&["backup", &link, &around], "is inside the log's directory"),
+        (&["backup", &log, &link], "is the log's directory"),
+        (&["restore", &log, &inside], "is inside the log's directory"),
+        (
+            &["serve", "--dir", &log, "--logs", &by_link],
+            "take one beside it",
+        ),
+        (
+            &["serve", "--dir", &fresh, "--logs", &fresh_logs],
+            "take one beside it",
+        ),
+        (
+            &["serve", "--dir", &fresh, "--logs", &fresh],
+            "take one beside it",
+        ),
+        (&["backup", &logs, &copy], "one is no file of the log"),
+        (&["restore", &logs, &copy], "one is no file of the log"),
+    ] {
+        let (done, _, errors) = run_command(arguments);
+        assert!(!done && errors.contains(says), "{arguments:?}: {errors}");
+        assert_eq!(files_below(directory.path()), before, "{arguments:?}");
+    }
+    drop(Server::start(Path::new(&log), &["--logs", &logs]));
+    // Beside it, though its name begins like the log's.
+    let (done, _, errors) = run_command(&["backup", &log, &path("log2")]);
+    assert!(done, "{errors}");
+}
+
+#[test]
+fn what_is_for_deployment_has_room_for_logs_beside_the_one_without_a_name() {
+    let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy");
+    for (name, state) in [
+        ("txlog.service", "StateDirectory=txlog\n"),
+        ("Containerfile", "VOLUME /var/lib/txlog\n"),
+    ] {
+        let text = fs::read_to_string(deploy.join(name)).unwrap();
+        assert!(text.contains(state), "{name}");
+        let words = text.replace([',', '"', '[', ']'], " ");
+        let words: Vec<_> = words.split_whitespace().collect();
+        let after = |option| {
+            let at = words.iter().position(|word| *word == option);
+            at.map(|at| words[at + 1])
+        };
+        assert_eq!(after("--dir"), Some("/var/lib/txlog/main"), "{name}");
+        assert_eq!(after("--logs"), Some("/var/lib/txlog/logs"), "{name}");
+    }
 }
 
 /// A server that answers one connection with something no txlog says.

@@ -5,6 +5,7 @@ mod allocator;
 mod append;
 mod bench;
 mod bench_tcp;
+mod beside;
 mod client;
 mod consume;
 mod descriptors;
@@ -84,10 +85,10 @@ enum Command {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  txlog serve --dir /var/lib/txlog
-  txlog serve --dir /var/lib/txlog --keep-bytes 10000000000
+  txlog serve --dir /var/lib/txlog/main
+  txlog serve --dir /var/lib/txlog/main --keep-bytes 10000000000
   txlog serve --dir /var/lib/txlog/main --logs /var/lib/txlog/logs --create-logs
-  txlog serve --dir /var/lib/txlog --tokens /etc/txlog/tokens
+  txlog serve --dir /var/lib/txlog/main --tokens /etc/txlog/tokens
   txlog serve --nats 127.0.0.1:4222 --stream orders
   txlog serve --nats nats.example.org:4222 --nats-ca ca.pem --nats-creds txlog.creds")]
 pub(crate) struct ServeArguments {
@@ -272,7 +273,7 @@ pub(crate) struct PingArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  txlog verify /var/lib/txlog
+  txlog verify /var/lib/txlog/main
   txlog verify /backup/monday")]
 pub(crate) struct VerifyArguments {
     /// The directory of the log, or of a backup.

@@ -15,6 +15,7 @@ use txlog::log::{LocalDisk, Log, LogConfig, Retention};
 use txlog::server::{BindError, LogSource, Reload, Server, ServerConfig};
 use txlog::store::Store;
 
+use super::beside::refuse_within;
 use super::supervisor::Supervisor;
 use super::{Outcome, ServeArguments};
 
@@ -43,11 +44,15 @@ pub(crate) async fn run(arguments: ServeArguments) -> Outcome {
         retention,
         ..LogConfig::default()
     };
-    let named = arguments.logs.directories(config.clone()).await?;
+    if let (Some(directory), Some(logs)) = (&arguments.dir, &arguments.logs.logs) {
+        refuse_within(directory, logs).await?;
+    }
+    // Before anything is made for the others.
     let unnamed = match &arguments.dir {
-        Some(directory) => Some(open(directory, config).await?),
+        Some(directory) => Some(open(directory, config.clone()).await?),
         None => None,
     };
+    let named = arguments.logs.directories(config).await?;
     serve((unnamed, named), &arguments, security, signals).await
 }
 

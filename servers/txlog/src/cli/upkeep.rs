@@ -8,10 +8,11 @@ use std::time::Duration;
 use clap::Args;
 use txlog::advice;
 use txlog::log::{
-    Copied, Disk, LocalDisk, Log, LogConfig, LogError, Repair, backup as back_up, repair as mend,
-    restore as bring_back,
+    Copied, Disk, LocalDisk, Log, LogConfig, LogError, Repair, backup as back_up, can_be_copied,
+    repair as mend, restore as bring_back,
 };
 
+use super::beside::refuse_within;
 use super::{Outcome, PRODUCERS_MAX, of_directory};
 
 /// Copy the durable records of a log into a new directory, while a server works or not.
@@ -26,12 +27,13 @@ use super::{Outcome, PRODUCERS_MAX, of_directory};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  txlog backup /var/lib/txlog /backup/monday
+  txlog backup /var/lib/txlog/main /backup/monday
   txlog verify /backup/monday")]
 pub(crate) struct BackupArguments {
     /// The log's directory.
     pub(crate) dir: PathBuf,
-    /// Where the backup is made: an empty directory, or one that does not exist.
+    /// Where the backup is made: an empty directory, or one that does not exist; not inside the
+    /// log's.
     pub(crate) to: PathBuf,
     /// How long a server may take to say that its last records are durable.
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
@@ -46,7 +48,7 @@ pub(crate) struct BackupArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  txlog restore /backup/monday /var/lib/txlog && txlog serve --dir /var/lib/txlog")]
+  txlog restore /backup/monday /var/lib/txlog/main && txlog serve --dir /var/lib/txlog/main")]
 pub(crate) struct RestoreArguments {
     /// A backup, or the directory of another log that no server has open.
     pub(crate) backup: PathBuf,
@@ -62,7 +64,7 @@ pub(crate) struct RestoreArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  txlog trim /var/lib/txlog --before 120000")]
+  txlog trim /var/lib/txlog/main --before 120000")]
 pub(crate) struct TrimArguments {
     /// The log's directory.
     pub(crate) dir: PathBuf,
@@ -84,7 +86,7 @@ pub(crate) struct TrimArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  txlog verify /var/lib/txlog || txlog repair /var/lib/txlog")]
+  txlog verify /var/lib/txlog/main || txlog repair /var/lib/txlog/main")]
 pub(crate) struct RepairArguments {
     /// The log's directory; no server has it open.
     pub(crate) dir: PathBuf,
@@ -92,13 +94,14 @@ pub(crate) struct RepairArguments {
 
 pub(crate) async fn backup(arguments: BackupArguments) -> Outcome {
     let (from, to) = (&arguments.dir, &arguments.to);
+    refuse_within(from, to).await?;
     let stopped = LocalDisk::borrow_stopped(from).await;
     let stopped = stopped.map_err(cannot_use(from))?;
     let live = stopped
         .is_none()
         .then(|| Duration::from_secs(arguments.wait));
     let disk = stopped.unwrap_or_else(|| LocalDisk::borrow(from));
-    let target = LocalDisk::hold(to).await.map_err(cannot_use(to))?;
+    let target = target(from, &disk, to).await?;
     let copied = back_up(&disk, &target, live).await;
     let copied = copied.map_err(|error| of_copy(from, to, &error))?;
     println!("{} has {}", to.display(), said(&copied));
@@ -114,16 +117,24 @@ pub(crate) async fn backup(arguments: BackupArguments) -> Outcome {
 
 pub(crate) async fn restore(arguments: RestoreArguments) -> Outcome {
     let (from, to) = (&arguments.backup, &arguments.dir);
+    refuse_within(from, to).await?;
     let disk = LocalDisk::borrow_stopped(from).await;
     let disk = disk.map_err(cannot_use(from))?.ok_or_else(|| {
         let shown = from.display();
         format!("a server has {shown}: make a backup of it with `txlog backup`, and restore that")
     })?;
-    let target = LocalDisk::hold(to).await.map_err(cannot_use(to))?;
+    let target = target(from, &disk, to).await?;
     let copied = bring_back(&disk, &target).await;
     let copied = copied.map_err(|error| of_copy(from, to, &error))?;
     println!("{} has {}", to.display(), said(&copied));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Makes the directory of a copy, once it is known that there is something to copy.
+async fn target(from: &Path, disk: &LocalDisk, to: &Path) -> Result<LocalDisk, String> {
+    let can_be = can_be_copied(disk).await;
+    can_be.map_err(|error| of_copy(from, to, &error))?;
+    LocalDisk::hold(to).await.map_err(cannot_use(to))
 }
 
 pub(crate) async fn trim(arguments: TrimArguments) -> Outcome {

@@ -92,15 +92,9 @@ async fn copy<A: Disk, B: Disk>(
     if let Some(name) = names.into_iter().find(|name| !is_of_empty(name)) {
         return Err(LogError::NotEmpty { name });
     }
-    let mut listed = list(from).await?;
-    let mark = listed.take_mark()?;
+    let (listed, mark) = list_source(from).await?;
     let known = mark.as_ref().map(MarkFile::last);
-    if let Some(Kind::Unfinished) = known.map(|mark| mark.kind) {
-        let kind = Kind::Unfinished;
-        return Err(LogError::Copy { kind });
-    }
     let Some(last) = listed.segments.last() else {
-        lost_tail(mark.as_ref(), 1, None)?;
         return Err(LogError::NoLog);
     };
     // It was opened already, unless it is followed by one that is just being made.
@@ -148,6 +142,33 @@ async fn copy<A: Disk, B: Disk>(
         segments,
         left_out: walked.next - next,
     })
+}
+
+/// Whether there is a log or a backup to copy, by its names and heads: so that nothing is made for a
+/// copy that cannot be.
+///
+/// # Errors
+///
+/// As [`backup`], but for the records.
+pub async fn can_be_copied<A: Disk>(from: &A) -> Result<(), LogError> {
+    list_source(from).await.map(|_| ())
+}
+
+/// The files of a log with at least one segment, and its mark.
+async fn list_source<A: Disk>(
+    from: &A,
+) -> Result<(Listed<A::File>, Option<MarkFile<A::File>>), LogError> {
+    let mut listed = list(from).await?;
+    let mark = listed.take_mark()?;
+    if let Some(Kind::Unfinished) = mark.as_ref().map(|mark| mark.last().kind) {
+        let kind = Kind::Unfinished;
+        return Err(LogError::Copy { kind });
+    }
+    if listed.segments.is_empty() {
+        lost_tail(mark.as_ref(), 1, None)?;
+        return Err(LogError::NoLog);
+    }
+    Ok((listed, mark))
 }
 
 /// Whether a directory with a file of this name still counts as empty: it was locked.

@@ -65,7 +65,7 @@ use tokio::sync::watch;
 
 pub use append::{Batch, Pending, PendingBatch, Refusal, Stored};
 use append::{Item, Receipt};
-pub use copy::{Copied, backup, restore};
+pub use copy::{Copied, backup, can_be_copied, restore};
 use cursors::{Cursors, Place, Places};
 pub use disk::{Disk, DiskFile};
 pub use error::LogError;
