@@ -24,8 +24,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 ///
-/// [`TokensError`]: the file is wrong, or would be with this token, or cannot be written. Then it is
-/// as it was.
+/// [`TokensError`]: the file is wrong, or would be with this token, or cannot be written. Then it
+/// is as it was.
 pub(super) fn add(path: &Path, token: &Token) -> Result<(), TokensError> {
     let error = |line, what| TokensError {
         path: path.to_owned(),

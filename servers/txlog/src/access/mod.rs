@@ -8,7 +8,8 @@
 //! overheard. So it listens on other than loopback addresses only with both, unless somebody says
 //! explicitly that it is to do without.
 // The files: `rights` is what may be done (pure), `tokens` the file and who is in it, `adding`
-// how one gets into it, `secret` how a secret is made and hashed, `tls` the certificates, `private` which files are read at all.
+// how one gets into it, `secret` how a secret is made and hashed, `tls` the certificates, `private`
+// which files are read at all.
 
 mod adding;
 mod private;

@@ -144,8 +144,8 @@ async fn copy<A: Disk, B: Disk>(
     })
 }
 
-/// Whether there is a log or a backup to copy, by its names and heads: so that nothing is made for a
-/// copy that cannot be.
+/// Whether there is a log or a backup to copy, by its names and heads: so that nothing is made for
+/// a copy that cannot be.
 ///
 /// # Errors
 ///
