@@ -3,7 +3,7 @@
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use txlog::named::FILES_OF_NAMED_LOG;
-use txlog::server::ServerConfig;
+use txlog::server::{LEAVING_MAX, ServerConfig};
 
 /// For the page, the metrics and the health, as many as are served at a time.
 const ADMIN: usize = evenkeel_admin::CONNECTIONS_MAX;
@@ -19,7 +19,8 @@ const FILES: usize = 64;
 /// There is not even one for a connection.
 pub(super) fn secured(config: ServerConfig, named_logs: bool) -> Result<ServerConfig, String> {
     let logs = if named_logs { config.open_logs_max } else { 0 };
-    let others = open_ones() + ADMIN + FILES + logs.saturating_mul(FILES_OF_NAMED_LOG);
+    let few = open_ones() + ADMIN + FILES + LEAVING_MAX;
+    let others = few + logs.saturating_mul(FILES_OF_NAMED_LOG);
     let needed = others
         .saturating_add(config.connections_max)
         .saturating_add(config.reserve_max);

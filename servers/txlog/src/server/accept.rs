@@ -9,6 +9,7 @@ use bytes::BytesMut;
 use evenkeel::Class;
 use evenkeel::net::{TcpListener, TcpSocket, TcpStream, ToSocketAddrs, lookup_host};
 use evenkeel::runtime::Handle;
+use evenkeel::task::yield_now;
 use evenkeel::time::sleep;
 use txlog_client::frame::{Code, Response};
 
@@ -85,6 +86,8 @@ pub(super) async fn accept<S: Store>(listener: TcpListener, context: &Arc<Contex
             None => {
                 context.counters.connections_refused.add(1);
                 refuse(&stream, context.config.connections_max);
+                // Those that leave get a turn: their places may be what is missing.
+                yield_now().await;
             }
         }
     }

@@ -44,6 +44,7 @@ pub use self::handshake::CLASS as HANDSHAKE_CLASS;
 use self::logs::Logs;
 use self::memory::Memory;
 pub use self::observer::{Observer, metrics_page};
+pub use self::peers::LEAVING_MAX;
 use self::peers::Peers;
 pub use self::source::{Boxed, LogSource, Page};
 use crate::access::Security;

@@ -23,6 +23,10 @@ use crate::access::Token;
 /// once, so this is a slow network's round trip.
 const SILENCE: Duration = Duration::from_secs(1);
 
+/// How many connections may have lost their place and still be open, in which they are told so. A
+/// newcomer that would make it more is refused, or a burst of them would take all descriptors.
+pub const LEAVING_MAX: usize = 64;
+
 /// How many bytes count as progress: a client that takes one byte a second is not alive.
 pub(super) const PROGRESS_BYTES: usize = 16 * 1024;
 
@@ -145,6 +149,10 @@ impl Peers {
     /// Gives a new connection a place, which another one may lose for it. `None` if there is none.
     pub(super) fn join(self: &Arc<Self>, now: Instant) -> Option<Member> {
         let mut state = self.lock();
+        let places = self.ordinary_max.saturating_add(self.reserve_max);
+        if state.by_id.len() >= places.saturating_add(LEAVING_MAX) {
+            return None;
+        }
         let silent = |peer: &Now| now.duration_since(peer.active) >= SILENCE;
         let place = if state.ordinary < self.ordinary_max {
             Place::Ordinary
@@ -462,6 +470,17 @@ mod tests {
 
     fn peers(ordinary_max: usize, reserve_max: usize) -> Arc<Peers> {
         Arc::new(Peers::new(ordinary_max, reserve_max))
+    }
+
+    #[test]
+    fn not_too_many_leave_at_a_time() {
+        let (peers, begin) = (peers(0, 1), Instant::now());
+        let mut leaving: Vec<Member> = (0..=LEAVING_MAX)
+            .map(|_| peers.join(begin).unwrap())
+            .collect();
+        assert!(peers.join(begin).is_none());
+        drop(leaving.remove(0));
+        assert!(peers.join(begin).is_some());
     }
 
     #[test]
