@@ -417,10 +417,15 @@ async fn fail(ends: Ends, fault: Fault, stall_max: Duration) -> io::Result<()> {
     write.shutdown().await?;
     // A client that has sent nothing since has nothing unread here, which would reset the
     // connection. So nobody waits for it when the server ends.
+    let peer = Arc::clone(&member.peer);
     if code == Code::Closing && !frames.is_within_frame() {
         drop(member);
     }
-    discard(frames).await;
+    tokio::select! {
+        () = discard(frames) => {}
+        // Somebody needs its descriptor.
+        () = peer.lost_place() => {}
+    }
     Ok(())
 }
 

@@ -366,6 +366,17 @@ impl Peer {
         cut.ok().and_then(|cut| *cut).unwrap_or(Cut::Place)
     }
 
+    /// Waits until somebody else has its place.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub(super) async fn lost_place(&self) {
+        let mut cut = self.cut.subscribe();
+        // The sender is in `self`, so this cannot fail.
+        let _ = cut.wait_for(|cut| *cut == Some(Cut::Place)).await;
+    }
+
     /// It has said hello.
     pub(super) fn greeted(&self, now: Instant) {
         let mut state = self.lock();
