@@ -213,8 +213,8 @@ impl Encoder<'_> {
 }
 
 impl<D: Disk> Shared<D> {
-    /// Whether the segment is to be followed by a new one, by its size or its age, or as it is large
-    /// beside what is kept.
+    /// Whether the segment is to be followed by a new one, by its size or its age, or as it is
+    /// large beside what is kept.
     pub(super) fn is_full(&self, active: &Active<D::File>, now_ms: u64) -> bool {
         let retention = &self.config.retention;
         let is_old = |oldest_ms| retention.is_too_old(oldest_ms, now_ms);
