@@ -38,7 +38,9 @@ use crate::follow::{Follower, ReadFrom};
 #[derive(Clone, Copy, Debug)]
 pub struct SessionOptions {
     /// How long a record, or a read, is tried for; 60 seconds by default. For a record the time
-    /// begins when it is submitted, for a read when the trouble begins.
+    /// begins when it is submitted, for a read when the trouble begins. With a server that keeps
+    /// its records in NATS, this must be no longer than half of the stream's `duplicate_window`:
+    /// see [`Session`].
     pub give_up_after: Duration,
     /// How many records may be pending; more wait to be submitted. 16 384 by default.
     pub pending_max: usize,
@@ -75,6 +77,10 @@ impl Default for SessionOptions {
 ///   [`Unknown`](AppendError::Unknown): if it speaks version 2 or less of the protocol, if its
 ///   store knows no producers, if it has another log than the one to which the batch was sent, or a
 ///   later epoch of it, or if it has forgotten the producer.
+/// - A server over NATS knows a repeated record only within the stream's `duplicate_window`, which
+///   is two minutes by default. The server itself may go on with the last try for half of it. So if
+///   [`give_up_after`](SessionOptions::give_up_after) is longer than the other half, a record may
+///   be stored twice.
 /// - Records are in the log in the order in which they were submitted, but for those that are not
 ///   stored.
 ///
