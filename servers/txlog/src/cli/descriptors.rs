@@ -8,7 +8,8 @@ use txlog::server::{LEAVING_MAX, ServerConfig};
 /// For the page, the metrics and the health, as many as are served at a time.
 const ADMIN: usize = evenkeel_admin::CONNECTIONS_MAX;
 
-/// For files that the log without a name opens later, and others that are open for a moment.
+/// For files that the log without a name opens later, and others that are open for a moment, such
+/// as those of lists of logs.
 const FILES: usize = 64;
 
 /// Raises the limit of the system as far as it is allowed, since a limit that is too low ends

@@ -130,6 +130,13 @@ impl Mark {
         buffer.freeze()
     }
 
+    /// The mark that a whole file says.
+    pub(super) fn of_file(bytes: &[u8]) -> Result<Self, MarkDefect> {
+        let slot = |at: u64| Self::decode(bytes.get(at as usize..).unwrap_or_default());
+        let [one, other] = SLOTS_AT.map(slot);
+        better(one, other).map(|(mark, _)| mark)
+    }
+
     /// Decodes a slot; returns the mark and its serial number.
     ///
     /// # Errors
@@ -169,6 +176,20 @@ impl Mark {
     }
 }
 
+/// Which of two slots counts.
+fn better(
+    best: Result<(Mark, u64), MarkDefect>,
+    found: Result<(Mark, u64), MarkDefect>,
+) -> Result<(Mark, u64), MarkDefect> {
+    match (best, found) {
+        // Whatever else there is: a later version may have gone on from it.
+        (Err(MarkDefect::Newer), _) | (_, Err(MarkDefect::Newer)) => Err(MarkDefect::Newer),
+        (best, Err(_)) => best,
+        (Ok(best), Ok(found)) if best.1 > found.1 => Ok(best),
+        (_, found) => found,
+    }
+}
+
 /// The file of a mark, to be written again and again.
 #[derive(Debug)]
 pub(super) struct MarkFile<F> {
@@ -187,18 +208,12 @@ impl<F: DiskFile> MarkFile<F> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened?,
         };
-        let mut best: Result<(Mark, u64), MarkDefect> = Err(MarkDefect::Damaged);
+        let mut best = Err(MarkDefect::Damaged);
         for at in SLOTS_AT {
             let bytes = Window::with_bytes(&file, at, SLOT_BYTES)
                 .at(at, SLOT_BYTES)
                 .await?;
-            best = match (best, Mark::decode(&bytes)) {
-                // Whatever else there is: a later version may have gone on from it.
-                (Err(MarkDefect::Newer), _) | (_, Err(MarkDefect::Newer)) => Err(MarkDefect::Newer),
-                (best, Err(_)) => best,
-                (Ok(best), Ok(found)) if best.1 > found.1 => Ok(best),
-                (_, found) => found,
-            };
+            best = better(best, Mark::decode(&bytes));
         }
         Ok(Some(best.map(|(last, serial)| Self { file, serial, last })))
     }
@@ -284,6 +299,29 @@ mod tests {
         for cut in 0..SLOT_BYTES {
             assert_eq!(Mark::decode(&bytes[..cut]), Err(MarkDefect::Damaged));
         }
+    }
+
+    #[test]
+    fn of_two_marks_in_a_file_the_later_one_counts() {
+        let later = Mark { next: 130, ..MARK };
+        let file = |slots: [Bytes; 2]| {
+            let mut bytes = vec![0; SLOTS_AT[1] as usize];
+            bytes[..SLOT_BYTES].copy_from_slice(&slots[0]);
+            bytes.extend_from_slice(&slots[1]);
+            bytes
+        };
+        let both = [later.encode(8), MARK.encode(7)];
+        let torn = [MARK.encode(8).slice(..60), Bytes::from_static(&[0; 4])].concat();
+        for (slots, expected) in [
+            ([both[0].clone(), both[1].clone()], Ok(later)),
+            ([both[1].clone(), both[0].clone()], Ok(later)),
+            ([torn.clone().into(), both[0].clone()], Ok(later)),
+            ([torn.clone().into(), torn.into()], Err(MarkDefect::Damaged)),
+        ] {
+            assert_eq!(Mark::of_file(&file(slots)), expected);
+        }
+        assert_eq!(Mark::of_file(&both[0]), Ok(later), "the other is missing");
+        assert_eq!(Mark::of_file(&[]), Err(MarkDefect::Damaged));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use evenkeel::fs;
+use tokio::sync::Semaphore;
 use txlog_client::frame::{Code, LogBounds, is_name};
 
 use super::SettingsFile;
@@ -31,6 +32,10 @@ pub const FILES_OF_NAMED_LOG: usize = FILES_OF_LOG + READ_FILES_MAX;
 /// How many bytes of records a log's queue holds.
 const QUEUE_BYTES: usize = 2 << 20;
 
+/// How many pages of the list of logs are made at a time, for all connections: each has a
+/// descriptor, which nobody has set aside for it.
+const LISTS_MAX: usize = 4;
+
 /// The name of the file of settings, if none is given.
 const SETTINGS_NAME: &str = "txlog.toml";
 
@@ -47,6 +52,8 @@ pub struct Directories {
     settings: SettingsFile,
     /// Held while a log is created, so that no more are created than may be.
     creating: tokio::sync::Mutex<()>,
+    /// Turns of those who list logs.
+    listing: Semaphore,
 }
 
 impl Directories {
@@ -88,6 +95,7 @@ impl Directories {
             logs_max,
             settings,
             creating: tokio::sync::Mutex::default(),
+            listing: Semaphore::new(LISTS_MAX),
         })
     }
 
@@ -162,6 +170,8 @@ impl Directories {
     }
 
     async fn page(&self, after: &str, count: usize) -> Result<Page, StoreError> {
+        // It is never closed.
+        let _turn = self.listing.acquire().await;
         let names = self.names().await.map_err(|error| {
             let text = format!("cannot list the logs: {}", advice::of_files(&error));
             StoreError::new(Code::LogFailed, text)
@@ -179,8 +189,8 @@ impl Directories {
 
     /// What the files of a log say that nobody has open.
     async fn bounds(&self, name: &str) -> Option<LogBounds> {
-        let disk = LocalDisk::borrow(self.directory.join(name));
-        let (first, next, Identity { log, epoch }) = peek(&disk).await.ok()??;
+        let peeked = peek(&self.directory.join(name)).await;
+        let (first, next, Identity { log, epoch }) = peeked.ok()??;
         let of = txlog_client::Identity { log, epoch };
         Some(LogBounds { first, next, of })
     }
@@ -201,5 +211,37 @@ impl LogSource<Log<LocalDisk>> for Directories {
 
     fn record_bytes_max(&self) -> usize {
         self.config.record_bytes_max
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use evenkeel::runtime::Runtime;
+    use evenkeel::time::timeout;
+
+    use super::*;
+
+    #[test]
+    fn so_many_list_logs_at_a_time_and_others_wait() {
+        let directory = tempfile::tempdir().unwrap();
+        Runtime::new().unwrap().block_on(async {
+            let config = LogConfig::default();
+            let opened = Directories::open(directory.path(), config, 9, None).await;
+            let source = opened.unwrap();
+            drop(source.open_log("one", true).await.unwrap());
+            let turns = LISTS_MAX as u32;
+            let mut others = source.listing.acquire_many(turns).await.unwrap();
+            let mut list = source.list("", 9);
+            let early = timeout(Duration::from_millis(300), &mut list).await;
+            assert!(early.is_err(), "there is no turn for it");
+            drop(others.split(1));
+            let listed = timeout(Duration::from_secs(60), list).await;
+            let listed = listed.expect("there is one now").unwrap();
+            assert_eq!(listed.logs[0].0, "one");
+            assert_eq!(listed.logs[0].1.map(|bounds| bounds.next), Some(1));
+            assert_eq!(source.listing.available_permits(), 1, "it was given back");
+        });
     }
 }
