@@ -173,8 +173,8 @@ fn maintenance_moves_the_mark_to_the_last_durable_record() {
 }
 
 /// A log whose last segment has a few records that no mark covers yet.
-async fn unmarked(disk: &MemoryDisk, config: LogConfig) -> Log<MemoryDisk> {
-    let (log, _) = Log::open(disk.clone(), config).await.unwrap();
+async fn unmarked(disk: &MemoryDisk) -> Log<MemoryDisk> {
+    let (log, _) = open(disk).await.unwrap();
     let produced = Produced {
         producer: 7,
         number: 0,
@@ -204,7 +204,7 @@ fn the_mark_is_written_though_what_is_known_of_producers_cannot_be() {
     for closes in [false, true] {
         run(async {
             let disk = MemoryDisk::new(1);
-            let log = unmarked(&disk, small()).await;
+            let log = unmarked(&disk).await;
             disk.set_faults(Faults {
                 creates: Some(EIO),
                 ..Faults::default()
@@ -229,19 +229,13 @@ fn the_mark_is_written_though_what_is_known_of_producers_cannot_be() {
 fn the_mark_is_written_though_an_old_segment_cannot_be_removed() {
     run(async {
         let disk = MemoryDisk::new(1);
-        let retention = Retention {
-            records_max: 1,
-            ..Retention::default()
-        };
-        let config = LogConfig {
-            retention,
-            ..small()
-        };
+        let log = unmarked(&disk).await;
         disk.set_faults(Faults {
             removes: Some(EIO),
             ..Faults::default()
         });
-        let log = unmarked(&disk, config).await;
+        log.trim(log.next() - 1).await.unwrap_err();
+        fill(&log, 1).await;
         let said = log.maintain().await.unwrap_err().to_string();
         assert!(said.contains("cannot remove"), "{said}");
         assert!(disk.names().contains(&ROSTER_NAMES[0].to_owned()));

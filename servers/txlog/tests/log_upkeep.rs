@@ -326,18 +326,17 @@ fn commands_that_work_on_a_log_forget_none_of_its_producers() {
         let disk = LocalDisk::hold_existing(path).await.unwrap();
         Log::open(disk, config.clone()).await.unwrap().0
     };
-    let submit = async |log: &Log<LocalDisk>, producer| {
+    let batch_of = |producer| {
         let number = 0;
         let batch = ["of a producer"].into_iter().collect();
-        let batch = log::Batch::new(batch).of(Some(Produced { producer, number }));
-        log.submit_batch(batch).await.unwrap()
+        log::Batch::new(batch).of(Some(Produced { producer, number }))
     };
     run(async {
         drop(LocalDisk::hold(&log).await.unwrap());
         let log = open(&log).await;
         let mut pending = Vec::new();
         for producer in 0..PRODUCERS {
-            pending.push(submit(&log, producer).await);
+            pending.push(log.submit_batch(batch_of(producer)).await.unwrap());
         }
         for stored in pending {
             assert!(!stored.await.unwrap().repeated);
@@ -354,7 +353,8 @@ fn commands_that_work_on_a_log_forget_none_of_its_producers() {
         run(async {
             let log = open(path).await;
             for producer in 0..PRODUCERS {
-                let stored = submit(&log, producer).await.await.unwrap();
+                let pending = log.submit_batch(batch_of(producer)).await.unwrap();
+                let stored = pending.await.unwrap();
                 assert!(stored.repeated, "{producer} is forgotten in {path:?}");
             }
             log.close().await.unwrap();
