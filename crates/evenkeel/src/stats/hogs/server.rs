@@ -5,9 +5,11 @@
 //! megabytes.
 
 use std::collections::HashMap;
+use std::panic::Location;
 use std::sync::Weak;
 use std::time::Duration;
 
+use crate::blocking;
 use crate::class::Class;
 use crate::sched::HogReport;
 use crate::sched::desk::Ended;
@@ -122,7 +124,7 @@ impl Server {
                     thread::sleep(LOOK);
                 } else if !self.stacks.linger(LINGERS) {
                     tools = None;
-                    memory::trim();
+                    self.give_back();
                 }
             } else {
                 return;
@@ -130,8 +132,15 @@ impl Server {
         }
         // The runtime ends, and waits for this a while.
         self.deliver(self.stacks.rest_of_reports());
-        drop(tools);
-        memory::trim();
+    }
+
+    /// Has the memory that is free now given back to the system: most of it is not on its own, and
+    /// the next thread may use another heap. Workers that allocate wait for whoever does it, so it
+    /// is a thread of their priority.
+    fn give_back(&self) {
+        if let (Some(trim), Some(shared)) = (memory::TRIM, self.runtime.upgrade()) {
+            drop(blocking::spawn(&shared, Location::caller(), trim));
+        }
     }
 
     fn take_in(&self, tools: &mut Tools, event: Event) {
