@@ -167,7 +167,8 @@ impl Client {
     /// # Errors
     ///
     /// [`ClientError`]. After [`Disconnected`](ClientError::Disconnected), or a refusal with
-    /// [`Code::LogFailed`], the record may be in the log or not.
+    /// [`Code::LogFailed`], the record may be in the log or not; with [`Code::LogFailedBefore`] it
+    /// is not.
     ///
     /// # Cancel safety
     ///

@@ -48,7 +48,9 @@ pub struct SessionOptions {
     pub pending_bytes_max: usize,
     /// Whether records are tried on when the server says that its log has failed; by default they
     /// are. That passes if somebody starts the server again, or its store is there again. If not,
-    /// they are [unknown](AppendError::Unknown) at once, with what the server says.
+    /// they are settled at once, with what the server says: as
+    /// [not stored](AppendError::NotStored) if the log had failed before they were sent the first
+    /// time, else as unknown.
     pub wait_for_failed_log: bool,
 }
 

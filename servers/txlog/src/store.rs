@@ -157,6 +157,7 @@ impl From<LogError> for StoreError {
             LogError::BadBatch { .. } => Code::RecordTooLarge,
             LogError::Refused(refusal) => return (*refusal).into(),
             LogError::Commit(error) if error.is_closed() => Code::Closing,
+            LogError::Commit(error) if !error.maybe_written() => Code::LogFailedBefore,
             _ => Code::LogFailed,
         };
         let text = match &error {
@@ -212,6 +213,18 @@ fn what_failed(error: &CommitError) -> String {
     }
 }
 
+/// Why a log took no append, which is not in it.
+fn not_taken(error: LogError) -> StoreError {
+    let error = StoreError::from(error);
+    match error.code {
+        Code::LogFailed => StoreError {
+            code: Code::LogFailedBefore,
+            ..error
+        },
+        _ => error,
+    }
+}
+
 /// A pending record of a [`Log`].
 #[derive(Debug)]
 pub struct LogPending(Pending);
@@ -251,11 +264,13 @@ impl<D: Disk> Store for Log<D> {
     type PendingBatch = LogPendingBatch;
 
     async fn submit(&self, payload: Bytes) -> Result<LogPending, StoreError> {
-        Ok(LogPending(Log::submit(self, payload).await?))
+        let taken = Log::submit(self, payload).await;
+        taken.map(LogPending).map_err(not_taken)
     }
 
     async fn submit_batch(&self, batch: Batch) -> Result<LogPendingBatch, StoreError> {
-        Ok(LogPendingBatch(Log::submit_batch(self, batch).await?))
+        let taken = Log::submit_batch(self, batch).await;
+        taken.map(LogPendingBatch).map_err(not_taken)
     }
 
     fn batch_bytes_max(&self) -> usize {

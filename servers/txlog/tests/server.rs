@@ -281,14 +281,39 @@ fn a_failing_disk_is_said_to_who_appends_and_what_is_durable_can_be_read() {
             syncs: Some((0, 5)),
             ..Faults::default()
         });
-        for _ in 0..2 {
+        // The second one is surely not in it.
+        let codes = [Code::LogFailed, Code::LogFailedBefore];
+        for code in codes {
             let error = client.append("lost").await.unwrap_err();
-            assert_eq!(error.code(), Some(Code::LogFailed), "{error}");
+            assert_eq!(error.code(), Some(code), "{error}");
             // A client cannot open the file again.
             let words = error.to_string();
             assert!(words.contains("can only be read now"), "{words}");
             assert!(words.contains("start `txlog serve` again"), "{words}");
         }
+        let batch = client
+            .submit_batch(txlog_client::Batch::new(["lost"]))
+            .await
+            .unwrap();
+        assert_eq!(batch.await.unwrap_err().code(), Some(Code::LogFailedBefore));
+        // Earlier clients do not know this.
+        let mut old = Raw::connect(address).await;
+        let (min, max, access) = (1, VERSION - 1, None);
+        old.ask(&Request::Hello { min, max, access }).await;
+        assert!(matches!(old.answer().await, Some(Response::Welcome { .. })));
+        old.ask(&append(7, "lost")).await;
+        let answer = old.answer().await;
+        assert!(
+            matches!(
+                answer,
+                Some(Response::Refused {
+                    id: 7,
+                    code: Code::LogFailed,
+                    ..
+                })
+            ),
+            "{answer:?}"
+        );
         let (records, _) = client.read(0, Duration::ZERO).await.unwrap();
         assert_eq!(records.len(), 1);
         client.ping().await.unwrap();

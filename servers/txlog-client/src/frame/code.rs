@@ -24,6 +24,9 @@ pub enum Code {
     Trimmed,
     /// The log has failed, or it is unknown whether the record is durable.
     LogFailed,
+    /// The log had failed before the record came, which is not in it. Since version 3; earlier ones
+    /// are told [`Code::LogFailed`].
+    LogFailedBefore,
     /// The connection has too many pending reads.
     TooManyReads,
     /// The records asked for are beyond the end of the log.
@@ -53,7 +56,7 @@ pub enum Code {
 }
 
 /// Codes and their numbers.
-pub(super) const CODES: [(Code, u16); 22] = [
+pub(super) const CODES: [(Code, u16); 23] = [
     (Code::NotTxlog, 1),
     (Code::Version, 2),
     (Code::BadFrame, 3),
@@ -76,9 +79,15 @@ pub(super) const CODES: [(Code, u16); 22] = [
     (Code::ProducerUnknown, 29),
     (Code::TooMany, 30),
     (Code::Unsupported, 31),
+    (Code::LogFailedBefore, 32),
 ];
 
 impl Code {
+    /// Whether it says that the log takes no records.
+    pub fn is_of_failed_log(self) -> bool {
+        matches!(self, Code::LogFailed | Code::LogFailedBefore)
+    }
+
     /// The number in the frame.
     pub fn number(self) -> u16 {
         match self {

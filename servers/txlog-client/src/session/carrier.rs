@@ -26,7 +26,9 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::link::{Link, may_pass};
 use super::outcome::AppendError;
-use super::portion::{Entry, Portion, Verdict, Way, record_bytes_max, verdict};
+use super::portion::{
+    Entry, Portion, Verdict, Way, record_bytes_max, verdict, verdict_of_failed_log,
+};
 use crate::client::{Client, ServerInfo, disconnected};
 use crate::error::ClientError;
 use crate::frame::{BATCHED_OVERHEAD, Code, Produced};
@@ -163,7 +165,7 @@ impl Carrier {
     }
 
     fn may_pass(&self, error: &ClientError) -> bool {
-        may_pass(error) && (self.waits_for_log || error.code() != Some(Code::LogFailed))
+        may_pass(error) && (self.waits_for_log || !error.code().is_some_and(Code::is_of_failed_log))
     }
 
     /// Why a record was not sent in time.
@@ -385,7 +387,9 @@ impl Carrier {
             Err(error) => error,
         };
         let verdict = match error.code() {
-            Some(Code::LogFailed) if !self.waits_for_log => Verdict::Unknown,
+            Some(code) if code.is_of_failed_log() && !self.waits_for_log => {
+                verdict_of_failed_log(code, portion.attempts)
+            }
             _ => verdict(&error, portion.way, portion.attempts),
         };
         if verdict != Verdict::Repeat && client.end().is_none() {
@@ -398,6 +402,10 @@ impl Carrier {
         }
         match verdict {
             Verdict::Repeat => {
+                if error.code() == Some(Code::LogFailedBefore) {
+                    // This attempt is as none.
+                    portion.attempts = portion.attempts.saturating_sub(1);
+                }
                 self.under_way.push_front(portion);
                 // The answers to those behind it would come out of order.
                 client.abandon(error.clone());

@@ -184,6 +184,7 @@ pub(super) fn may_pass(error: &ClientError) -> bool {
                 | Code::TooSlow
                 | Code::Closing
                 | Code::LogFailed
+                | Code::LogFailedBefore
                 | Code::TooManyReads
                 | Code::Busy
         ),

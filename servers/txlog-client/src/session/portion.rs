@@ -277,10 +277,23 @@ pub(super) fn verdict(error: &ClientError, way: Way, attempts: u32) -> Verdict {
         Code::Unsupported if once && way.less().is_some() => Verdict::Less,
         // The server has forgotten an idle producer, or refused the batch before.
         Code::ProducerGap | Code::ProducerUnknown if once => Verdict::Renew,
-        Code::LogFailed | Code::Closing | Code::Busy if way.may_repeat() => Verdict::Repeat,
-        // The log may have it all the same.
-        Code::LogFailed => Verdict::Unknown,
+        Code::LogFailed | Code::LogFailedBefore | Code::Closing | Code::Busy
+            if way.may_repeat() =>
+        {
+            Verdict::Repeat
+        }
+        Code::LogFailed | Code::LogFailedBefore => verdict_of_failed_log(*code, attempts),
         _ if once => Verdict::NotStored,
+        _ => Verdict::Unknown,
+    }
+}
+
+/// What is to be done about a portion if a log that has failed is not waited for.
+#[must_use]
+pub(super) fn verdict_of_failed_log(code: Code, attempts: u32) -> Verdict {
+    match code {
+        Code::LogFailedBefore if attempts <= 1 => Verdict::NotStored,
+        // The log may have it all the same.
         _ => Verdict::Unknown,
     }
 }

@@ -67,6 +67,8 @@ pub(super) struct Answers<P> {
     pub(super) front: Option<Append<P>>,
     /// The answer to an append that was the front one, and ended during a write.
     pub(super) settled: Option<Response>,
+    /// The protocol's version that is spoken.
+    pub(super) version: u16,
     pub(super) peer: Arc<Peer>,
     pub(super) counters: Arc<LogCounters>,
     /// How long the client may take for a write.
@@ -187,7 +189,7 @@ where
         self.front = None;
         Poll::Ready(match result {
             Ok(stored) => stored_as(id, stored, is_batch),
-            Err(error) => refused_with(id, error),
+            Err(error) => refused_with(id, self.version, error),
         })
     }
 }
@@ -213,12 +215,16 @@ fn stored_as(id: u64, stored: Stored, is_batch: bool) -> Response {
 }
 
 /// A refusal with the error's own numbers. Version 1 has none, and no error that has them.
-pub(super) fn refused_with(id: u64, error: StoreError) -> Response {
+pub(super) fn refused_with(id: u64, version: u16, error: StoreError) -> Response {
     let StoreError {
         code,
         text,
         numbers,
     } = error;
+    let code = match code {
+        Code::LogFailedBefore if version < 3 => Code::LogFailed,
+        code => code,
+    };
     match numbers {
         None => Response::Refused { id, code, text },
         Some(numbers) => Response::RefusedAt {
@@ -233,7 +239,7 @@ pub(super) fn refused_with(id: u64, error: StoreError) -> Response {
 /// How an append ended that came then. A record that breaks a limit says nothing of the store.
 pub(super) fn last(began: Instant, error: Option<&StoreError>) -> Last {
     let ended = Instant::now();
-    let failure = error.filter(|error| error.code == Code::LogFailed);
+    let failure = error.filter(|error| error.code.is_of_failed_log());
     Last {
         ended,
         took: ended.duration_since(began),

@@ -305,6 +305,7 @@ async fn serve<S: Store>(
         others: other_answers,
         front: None,
         settled: None,
+        version,
         peer: Arc::clone(&member.peer),
         counters: Arc::clone(&log.counters),
         stall_max,

@@ -371,7 +371,7 @@ pub(super) fn refused<S: Store>(store: &S, version: u16, id: u64, error: StoreEr
             let Identity { log, epoch } = store.identity();
             [log, epoch]
         }
-        _ => return refused_with(id, error),
+        _ => return refused_with(id, version, error),
     };
     let text = error.text;
     match version {

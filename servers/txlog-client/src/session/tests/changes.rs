@@ -166,6 +166,55 @@ fn a_log_that_has_failed_is_not_waited_for_if_it_shall_not() {
 }
 
 #[test]
+fn what_a_failed_log_did_not_take_is_surely_not_stored_unless_it_was_sent_before() {
+    with(Supports::Batches, options(), |session, fake| async move {
+        // It is tried on, and there is no other connection until it is given up.
+        session.connect().await.unwrap();
+        let mut trouble = session.trouble();
+        fake.change(|state| {
+            state.refuse = Some((u32::MAX, Code::LogFailedBefore));
+            state.refuse_hellos = Some((u32::MAX, Code::Busy));
+        });
+        let pending = session.submit("refused, and tried on").await.unwrap();
+        trouble.wait_for(Option::is_some).await.unwrap();
+        session.give_up().await;
+        let outcome = pending.await;
+        assert!(
+            matches!(&outcome, Err(AppendError::NotStored { .. })),
+            "{outcome:?}"
+        );
+        assert_eq!(fake.state().arrived, 1);
+    });
+    let options = SessionOptions {
+        give_up_after: LIMIT * 3,
+        wait_for_failed_log: false,
+        ..options()
+    };
+    with(Supports::Batches, options, |session, fake| async move {
+        fake.state().refuse = Some((1, Code::LogFailedBefore));
+        let outcome = session.append("refused at once").await;
+        assert!(
+            matches!(&outcome, Err(AppendError::NotStored { .. })),
+            "{outcome:?}"
+        );
+        assert!(fake.state().records.is_empty());
+    });
+    with(Supports::Batches, options, |session, fake| async move {
+        let pending = sent(&session, &fake, true, &[b"sent before".to_vec()]).await;
+        fake.state().refuse = Some((u32::MAX, Code::LogFailedBefore));
+        cut(&session, &fake).await;
+        for appending in pending {
+            let outcome = appending.await;
+            assert!(
+                matches!(&outcome, Err(AppendError::Unknown { .. })),
+                "{outcome:?}"
+            );
+        }
+        assert_eq!(fake.state().records, ["sent before"]);
+    });
+}
+
+#[test]
 fn a_server_with_too_many_open_logs_is_asked_again() {
     with(Supports::Batches, options(), |session, fake| async move {
         fake.state().refuse_hellos = Some((3, Code::TooMany));
