@@ -40,6 +40,7 @@ pub use error::ClientError;
 pub use follow::{Follower, ReadFrom};
 pub use frame::{LogBounds, LogInfo, Record};
 pub use session::{
-    AppendError, Appending, Consumer, ConsumerOptions, Session, SessionFollower, SessionOptions,
+    AppendError, Appending, Consumer, ConsumerOptions, LogChange, Session, SessionFollower,
+    SessionOptions,
 };
 pub use tls::{Tls, TlsFiles};

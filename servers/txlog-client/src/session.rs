@@ -1,10 +1,12 @@
 //! A session: appends and reads that outlive connections.
 // The files: `link` connects, again and again; `carrier` is the task that sends records and tells
 // what became of each; `portion` is what it has sent, and decides what an error means for that;
+// `change` says that the log is another one;
 // `follower` reads, and `consumer` remembers how far.
 
 mod backoff;
 mod carrier;
+mod change;
 mod consumer;
 mod follower;
 mod link;
@@ -22,6 +24,7 @@ use bytes::Bytes;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use self::carrier::{Carrier, Start};
+pub use self::change::LogChange;
 pub use self::consumer::{Consumer, ConsumerOptions};
 pub use self::follower::SessionFollower;
 use self::link::Link;
@@ -110,6 +113,7 @@ pub struct Session {
     room: Arc<Semaphore>,
     link: Arc<Link>,
     given_up: mpsc::UnboundedSender<oneshot::Sender<()>>,
+    changes: watch::Receiver<Option<LogChange>>,
     options: SessionOptions,
 }
 
@@ -155,11 +159,13 @@ impl Session {
         let (queue, items) = mpsc::unbounded_channel();
         let room = Arc::new(Semaphore::new(units_max(&options)));
         let (given_up, give_up) = mpsc::unbounded_channel();
+        let (change, changes) = watch::channel(None);
         let carrier = Carrier::new(Start {
             link: Arc::clone(&link),
             queue: items,
             room: Arc::clone(&room),
             give_up,
+            change,
             give_up_after: options.give_up_after,
             waits_for_log: options.wait_for_failed_log,
             producer: u128::from_le_bytes(id),
@@ -170,6 +176,7 @@ impl Session {
             room,
             link,
             given_up,
+            changes,
             options,
         })
     }
@@ -186,6 +193,13 @@ impl Session {
     /// Why there is no connection, if connecting has failed; changes as that does.
     pub fn trouble(&self) -> watch::Receiver<Option<ClientError>> {
         self.link.trouble()
+    }
+
+    /// That the servers have another log than the one that acknowledged records, or a later epoch
+    /// of it. It is told when the session connects again, before anything is sent to that log;
+    /// the latest change stays. Appends go on.
+    pub fn log_change(&self) -> watch::Receiver<Option<LogChange>> {
+        self.changes.clone()
     }
 
     /// Appends a record; returns its number when it is durable.

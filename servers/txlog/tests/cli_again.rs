@@ -126,6 +126,35 @@ fn who_follows_says_that_another_log_is_there() {
 }
 
 #[test]
+fn who_appends_is_told_that_a_backup_was_restored() {
+    let directory = tempfile::tempdir().unwrap();
+    let [log, saved, again] = ["log", "saved", "again"].map(|name| directory.path().join(name));
+    let mut server = Server::start(&log, &[]);
+    let address = server.address;
+    let shown = address.to_string();
+    let mut appender = Piped::start(&["append", "--server", &shown]);
+    appender.say("one\n");
+    assert_eq!(appender.line(), "1");
+    let [from, to] = [&log, &saved].map(|path| path.to_str().unwrap());
+    let (done, _, errors) = run_command(&["backup", from, to]);
+    assert!(done, "{errors}");
+    appender.say("two\nthree\n");
+    assert_eq!((appender.line(), appender.line()), ("2".into(), "3".into()));
+    server.kill();
+    let (done, _, errors) = run_command(&["restore", to, again.to_str().unwrap()]);
+    assert!(done, "{errors}");
+    let _server = Server::start_again(&again, address, &[]);
+    appender.say("other\n");
+    assert_eq!(appender.line(), "2");
+    let (done, said, errors) = appender.end();
+    assert!(done && said.is_empty(), "{said}{errors}");
+    assert!(
+        errors.contains("now; what was acknowledged from 2 on may be gone"),
+        "{errors}"
+    );
+}
+
+#[test]
 fn an_append_that_is_interrupted_says_what_became_of_each_record() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = Server::start(directory.path(), &[]);

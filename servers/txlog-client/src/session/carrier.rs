@@ -22,14 +22,16 @@ use std::time::{Duration, Instant};
 
 use evenkeel::time::{sleep, timeout};
 use tokio::sync::mpsc::error::TryRecvError;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
+use super::change::LogChange;
 use super::link::{Link, may_pass};
 use super::outcome::AppendError;
 use super::portion::{
     Entry, Portion, Verdict, Way, record_bytes_max, verdict, verdict_of_failed_log,
 };
 use crate::client::{Client, ServerInfo, disconnected};
+use crate::cursor::Identity;
 use crate::error::ClientError;
 use crate::frame::{BATCHED_OVERHEAD, Code, Produced};
 
@@ -47,6 +49,9 @@ pub(super) struct Carrier {
     is_closed: bool,
     room: Arc<Semaphore>,
     give_up: mpsc::UnboundedReceiver<oneshot::Sender<()>>,
+    change: watch::Sender<Option<LogChange>>,
+    /// The log that acknowledged records last, or the one that was said to have taken its place.
+    log: Option<Identity>,
     give_up_after: Duration,
     /// Whether a log that has failed is hoped for.
     waits_for_log: bool,
@@ -74,6 +79,8 @@ pub(super) struct Start {
     pub(super) room: Arc<Semaphore>,
     /// To settle at once all that is pending, and to tell when it is.
     pub(super) give_up: mpsc::UnboundedReceiver<oneshot::Sender<()>>,
+    /// To tell that the log is not the one that acknowledged records.
+    pub(super) change: watch::Sender<Option<LogChange>>,
     pub(super) give_up_after: Duration,
     pub(super) waits_for_log: bool,
     /// The id of its first producer; later ones count on from there.
@@ -95,6 +102,7 @@ impl Carrier {
             queue,
             room,
             give_up,
+            change,
             give_up_after,
             waits_for_log,
             producer,
@@ -105,6 +113,8 @@ impl Carrier {
             is_closed: false,
             room,
             give_up,
+            change,
+            log: None,
             give_up_after,
             waits_for_log,
             producer: Produced {
@@ -181,6 +191,7 @@ impl Carrier {
         let info = client.info();
         self.way = self.supported.max(Way::of(&info));
         self.next = info.next;
+        self.compare(&info);
         self.resume(client, &info).await?;
         let mut heard = Instant::now();
         loop {
@@ -216,6 +227,17 @@ impl Carrier {
                 }
                 Event::Time => heard = self.look(client).await?,
             }
+        }
+    }
+
+    /// Tells if what was acknowledged may not be in this server's log.
+    fn compare(&mut self, info: &ServerInfo) {
+        let (Some(before), Some(now)) = (self.log, info.identity) else {
+            return;
+        };
+        if let Some(change) = LogChange::between(before, now, info.next) {
+            self.log = Some(now);
+            self.change.send_replace(Some(change));
         }
     }
 
@@ -370,6 +392,7 @@ impl Carrier {
         portion.answer = None;
         let error = match answer {
             Ok((first, count)) if count == portion.entries.len() => {
+                self.log = client.info().identity.or(self.log);
                 portion.stored(first, &self.room);
                 self.next = self.next.max(first.saturating_add(count as u64));
                 self.link.works();

@@ -9,8 +9,8 @@ use std::pin::Pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-use txlog_client::{AppendError, Appending, Session, SessionOptions};
+use tokio::sync::{mpsc, watch};
+use txlog_client::{AppendError, Appending, LogChange, Session, SessionOptions};
 
 use super::client::say_trouble;
 use super::{AppendArguments, Outcome};
@@ -48,8 +48,9 @@ pub(crate) async fn append(arguments: AppendArguments) -> Outcome {
         }
     });
     let mut book = Book::default();
+    let mut change = session.log_change();
     let ended = tokio::select! {
-        ended = append_all(&session, &mut records, &mut book) => ended,
+        ended = append_all(&session, &mut records, &mut book, &mut change) => ended,
         interrupted = evenkeel::signal::ctrl_c() => {
             interrupted?;
             Err("it was interrupted".to_owned())
@@ -61,6 +62,9 @@ pub(crate) async fn append(arguments: AppendArguments) -> Outcome {
         let _ = evenkeel::time::timeout(LAST_WAIT, session.flush()).await;
         session.give_up().await;
         book.settle_all().await;
+    }
+    if change.has_changed().unwrap_or(false) {
+        say_change(&mut change);
     }
     ended.map_err(|error| format!("{error}; {}", book.summary()))?;
     let read = reading.await?;
@@ -78,11 +82,19 @@ fn queue_lines(queue: &mpsc::Sender<Vec<u8>>) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Says that records which were acknowledged may be gone.
+fn say_change(change: &mut watch::Receiver<Option<LogChange>>) {
+    if let Some(change) = *change.borrow_and_update() {
+        eprintln!("txlog: {change}");
+    }
+}
+
 /// Appends records until there are no more, or one has failed.
 async fn append_all(
     session: &Session,
     records: &mut mpsc::Receiver<Vec<u8>>,
     book: &mut Book,
+    change: &mut watch::Receiver<Option<LogChange>>,
 ) -> Result<(), String> {
     let mut has_more = true;
     while has_more || !book.pending.is_empty() {
@@ -99,6 +111,7 @@ async fn append_all(
                     None => has_more = false,
                 }
             }
+            Ok(()) = change.changed() => say_change(change),
             settled = book.settle_first(), if !book.pending.is_empty() => settled?,
         }
     }

@@ -215,6 +215,44 @@ fn what_a_failed_log_did_not_take_is_surely_not_stored_unless_it_was_sent_before
 }
 
 #[test]
+fn a_log_that_went_back_is_told_to_who_appended_once() {
+    with(Supports::Batches, options(), |session, fake| async move {
+        let mut told = session.log_change();
+        for number in 1..=3 {
+            assert_eq!(session.append(format!("{number}")).await.unwrap(), number);
+        }
+        // As another connection to the same log.
+        let before = fake.state().identity;
+        cut(&session, &fake).await;
+        assert_eq!(session.append("4").await.unwrap(), 4);
+        assert!(!told.has_changed().unwrap());
+        let now = Identity { epoch: 2, ..before };
+        fake.change(|state| {
+            state.identity = now;
+            state.records.truncate(1);
+            state.forget();
+        });
+        cut(&session, &fake).await;
+        assert_eq!(session.append("again").await.unwrap(), 2);
+        let change = told.borrow_and_update().expect("it is told");
+        assert_eq!((change.before, change.now, change.next), (before, now, 2));
+        let said = change.to_string();
+        assert!(
+            said.contains("epoch 2 now; what was acknowledged from 2 on may be gone"),
+            "{said}"
+        );
+        cut(&session, &fake).await;
+        assert_eq!(session.append("later").await.unwrap(), 3);
+        assert!(!told.has_changed().unwrap(), "once");
+        // A connection without a log, as that of a client whose token was removed.
+        fake.change(|state| state.identity = Identity { log: 0, epoch: 0 });
+        cut(&session, &fake).await;
+        session.append("last").await.unwrap();
+        assert!(!told.has_changed().unwrap());
+    });
+}
+
+#[test]
 fn a_server_with_too_many_open_logs_is_asked_again() {
     with(Supports::Batches, options(), |session, fake| async move {
         fake.state().refuse_hellos = Some((3, Code::TooMany));
