@@ -75,12 +75,6 @@ fn a_log_is_created_if_the_client_asks_the_server_allows_and_there_is_room() {
         let ended = serving_logs(source, creating(), async |address| {
             let asked = Connect::new().log("new").connect(address).await;
             assert_eq!(code(asked), Code::NoSuchLog);
-            let unnamed = Client::connect(address).await;
-            assert_eq!(
-                code(unnamed),
-                Code::NoSuchLog,
-                "it has no log without a name"
-            );
             connect(address, "new").await.unwrap();
             Connect::new().log("new").connect(address).await.unwrap();
             connect(address, "second").await.unwrap();
@@ -98,6 +92,74 @@ fn a_log_is_created_if_the_client_asks_the_server_allows_and_there_is_room() {
             assert_eq!(third.append("first").await.unwrap(), 1);
         });
         ended.await.unwrap();
+    });
+}
+
+/// So that a probe and a list need no name.
+#[test]
+fn who_names_no_log_may_ask_about_the_server_where_all_logs_have_names() {
+    run(async {
+        let directory = tempfile::tempdir().unwrap();
+        let source = directories(directory.path(), 2).await;
+        let ended = serving_logs(source, creating(), async |address| {
+            connect(address, "orders").await.unwrap();
+            let client = Client::connect(address).await.unwrap();
+            client.ping().await.unwrap();
+            let listed = client.logs().await.unwrap();
+            assert_eq!((listed.len(), &*listed[0].name), (1, "orders"));
+            let health = client.health(LIMIT).await.unwrap();
+            assert!(
+                health.writable && health.text.contains("--log NAME"),
+                "{health:?}"
+            );
+            let refused = [
+                client.append("to none").await.map(drop),
+                client.read(0, Duration::ZERO).await.map(drop),
+                client.seek(std::time::UNIX_EPOCH).await.map(drop),
+                client.cursors().await.map(drop),
+                client.cursor("billing").await.map(drop),
+            ];
+            for refused in refused {
+                let error = refused.unwrap_err();
+                assert!(
+                    matches!(
+                        error,
+                        ClientError::Refused {
+                            code: Code::NoSuchLog,
+                            ..
+                        }
+                    ),
+                    "{error:?}"
+                );
+                assert!(error.to_string().contains("--log NAME"), "{error}");
+            }
+            // One that is larger than what such a connection may send ends it.
+            let large = client.append(vec![0; 100_000]).await.unwrap_err();
+            assert_eq!(large.code(), Some(Code::NoSuchLog), "{large:?}");
+        });
+        ended.await.unwrap();
+    });
+}
+
+#[test]
+fn a_health_check_without_a_log_hears_of_one_that_has_failed() {
+    run(async {
+        let disks = Disks::default();
+        let ended = serving_logs(disks.clone(), creating(), async |address| {
+            let orders = connect(address, "orders").await.unwrap();
+            let client = Client::connect(address).await.unwrap();
+            assert!(client.health(LIMIT).await.unwrap().writable);
+            disks.disk("orders").set_faults(Faults {
+                syncs: Some((0, 5)),
+                ..Faults::default()
+            });
+            orders.append("lost").await.unwrap_err();
+            let health = client.health(LIMIT).await.unwrap();
+            assert!(!health.writable, "{health:?}");
+            assert!(health.text.starts_with("the log orders: "), "{health:?}");
+        });
+        // Its accepted records could not be made durable.
+        let _ = ended.await;
     });
 }
 
@@ -407,7 +469,7 @@ fn a_log_whose_directory_was_removed_is_no_log_any_more_and_the_others_are() {
                 }
             };
             let error = timeout(LIMIT, refused).await.expect("it is noticed");
-            assert_eq!(error.code(), Some(Code::LogFailed), "{error}");
+            assert!(error.code().is_some_and(Code::is_of_failed_log), "{error}");
             assert_eq!(here.append("one").await.unwrap(), 1);
             drop(gone);
             let asked = async {

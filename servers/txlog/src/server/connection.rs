@@ -1,6 +1,7 @@
 //! One connection's life.
 //!
-//! It is for one log, which its hello names, and which stays open as long as it lasts. It begins in
+//! It is for one log, which its hello names, and which stays open as long as it lasts; or for none,
+//! if it names none and the server has only logs with names (see `logless`). It begins in
 //! the class `URGENT`, where it says hello and answers pings. With its first append or
 //! read it moves to `NORMAL` for good: one task there reads requests, another sends answers, and
 //! each read is a task of its own. So a client that only checks whether the server is alive does
@@ -24,12 +25,12 @@ use txlog_client::wire::{FrameReader, WireError};
 
 use super::answers::Answers;
 use super::login::{Login, login};
-use super::logs::Lease;
+use super::logs::{Lease, NO_UNNAMED};
 use super::memory::Room;
 use super::peers::{Cut, Member, PROGRESS_BYTES, Peer};
 use super::requests::Requests;
 use super::stream::{ReadHalf, Stream, WriteHalf};
-use super::{BATCH_BYTES_MAX, Context, health};
+use super::{BATCH_BYTES_MAX, Context, health, logless};
 use crate::access::Permission;
 use crate::store::{Identity, Store, StoreError};
 
@@ -68,6 +69,17 @@ struct Hello {
     version: u16,
     /// What the client may do.
     login: Login,
+}
+
+impl Hello {
+    /// Frames that are too long for who has no log are an append to none.
+    fn explained(self, fault: Fault, has_log: bool) -> Fault {
+        let fault = self.login.explained(fault);
+        match fault.code {
+            Code::FrameTooLong if !has_log => Fault::new(Code::NoSuchLog, NO_UNNAMED),
+            _ => fault,
+        }
+    }
 }
 
 /// A request, and the memory that a large one holds.
@@ -134,7 +146,7 @@ async fn idle<S: Store>(
             cut = peer.cut() => Err(Fault::cut(cut)),
             asked = next_request(&mut ends.frames, &context, &peer) => asked,
         };
-        let asked = match asked.map_err(|fault| hello.login.explained(fault)) {
+        let asked = match asked.map_err(|fault| hello.explained(fault, log.is_some())) {
             Ok(Some(asked)) => asked,
             Ok(None) => return Ok(()),
             Err(fault) => return fail(ends, fault, DISCARD_MAX).await,
@@ -163,6 +175,18 @@ async fn idle<S: Store>(
                 return Ok(());
             }
             (Request::Hello { .. }, ..) => return fail(ends, Fault::hello(), DISCARD_MAX).await,
+            (request, _, None) if logless::is_quick(request) || ends.member.promote() => {
+                let answered = tokio::select! {
+                    answered = logless::answer(&context, &peer, asked.request) => answered,
+                    _ = closing.wait_for(|closing| *closing) => continue,
+                    _ = peer.cut() => continue,
+                };
+                let Some((answer, _room)) = answered else {
+                    return Ok(());
+                };
+                send(&mut ends.write, &answer, stall_max).await?;
+                continue;
+            }
             _ => {
                 let fault = Fault::no_place(context.config.connections_max);
                 return fail(ends, fault, DISCARD_MAX).await;
@@ -199,6 +223,9 @@ async fn meet<S: Store>(
         return Ok((hello, None));
     }
     peer.greeted(Instant::now());
+    if access.log.is_empty() && !context.logs.has_unnamed() {
+        return Ok((hello, None));
+    }
     let log = tokio::select! {
         biased;
         _ = closing.wait_for(|closing| *closing) => return Err(Some(Fault::closing())),

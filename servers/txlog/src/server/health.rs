@@ -16,7 +16,7 @@ use txlog_client::frame::Response;
 
 use super::Context;
 use super::logs::OpenLog;
-use super::peers::{Evidence, Last};
+use super::peers::{Evidence, Last, Peer};
 use crate::store::Store;
 
 /// For how long the last append says something about the next one.
@@ -66,6 +66,25 @@ pub(super) async fn answer<S: Store>(
             ago_ms: in_ms(last.map(|last| since(last.ended))),
             text,
         };
+    }
+}
+
+/// Answers for all logs that are open, as far as the client may know of them: those that say that
+/// they take no records.
+pub(super) fn of_all<S: Store>(context: &Context<S>, peer: &Peer, id: u64) -> Response {
+    let open = context.logs.open_ones();
+    let failure = open.iter().find_map(|log| {
+        let failure = log.store.failure().filter(|_| peer.may_know(&log.name))?;
+        Some(format!("the log {}: {}", log.name, failure.text))
+    });
+    let usual = "no log that is open has failed; name one by --log NAME to ask about it alone";
+    Response::Health {
+        id,
+        writable: failure.is_none(),
+        pending_ms: in_ms(None),
+        took_ms: in_ms(None),
+        ago_ms: in_ms(None),
+        text: failure.unwrap_or_else(|| usual.to_owned()),
     }
 }
 

@@ -27,6 +27,10 @@ use crate::store::{Identity, Store, StoreError};
 /// seconds, and are to learn of this.
 const HELLO_PATIENCE: Duration = Duration::from_secs(8);
 
+/// Why there is no log for who names none.
+pub(super) const NO_UNNAMED: &str =
+    "this server has only logs with names: name one, as by --log NAME";
+
 /// How many logs or cursors are listed at a time, in a frame of less than 64 KiB.
 pub(super) const LISTED_MAX: usize = 256;
 
@@ -72,6 +76,11 @@ impl<S: Store> Logs<S> {
         }
     }
 
+    /// Whether there is a log for who names none.
+    pub(super) fn has_unnamed(&self) -> bool {
+        self.unnamed.is_some()
+    }
+
     /// The log of this name, which is opened if it is not open; it is created if there is none,
     /// `create` asks for that, and the server allows it.
     ///
@@ -85,9 +94,7 @@ impl<S: Store> Logs<S> {
     pub(super) async fn open(&self, name: &str, create: bool) -> Result<Lease<S>, StoreError> {
         if name.is_empty() {
             let unnamed = self.unnamed.as_ref().map(Lease::new);
-            return unnamed.ok_or_else(|| {
-                no_such_log("this server has only logs with names: name one, as by --log NAME")
-            });
+            return unnamed.ok_or_else(|| no_such_log(NO_UNNAMED));
         }
         if !is_name(name) {
             return Err(no_such_log(&format!(

@@ -21,7 +21,7 @@ use crate::store::{Store, StoreError};
 pub(super) const SEEKS_MAX: usize = 4;
 
 /// The most that a list takes: so many names and what is said of each, twice while it is encoded.
-const LIST: ReadLimits = ReadLimits {
+pub(super) const LIST: ReadLimits = ReadLimits {
     records_max: LISTED_MAX,
     bytes_max: LISTED_MAX * 128,
 };
@@ -36,6 +36,25 @@ pub(super) struct Lookup<S: Store> {
     /// The protocol's version that is spoken.
     pub(super) version: u16,
     pub(super) id: u64,
+}
+
+/// The server's logs after this name, of which the client may know.
+pub(super) async fn list<S: Store>(
+    context: &Context<S>,
+    peer: &Peer,
+    id: u64,
+    mut after: String,
+) -> Result<Response, StoreError> {
+    loop {
+        let (mut logs, more) = context.logs.list(&after).await?;
+        let last = logs.last().map(|log| log.name.clone());
+        logs.retain(|log| peer.may_know(&log.name));
+        match last {
+            // The next ones may be among those that this client may use.
+            Some(last) if logs.is_empty() && more => after = last,
+            _ => return Ok(Response::Logs { id, more, logs }),
+        }
+    }
 }
 
 impl<S: Store> Lookup<S> {
@@ -70,21 +89,9 @@ impl<S: Store> Lookup<S> {
     }
 
     /// The server's logs.
-    async fn logs(&self, mut after: String) -> Response {
-        let id = self.id;
-        loop {
-            let (mut logs, more) = match self.context.logs.list(&after).await {
-                Ok(listed) => listed,
-                Err(error) => return self.refused(error),
-            };
-            let last = logs.last().map(|log| log.name.clone());
-            logs.retain(|log| self.peer.may_know(&log.name));
-            match last {
-                // The next ones may be among those that this client may use.
-                Some(last) if logs.is_empty() && more => after = last,
-                _ => return Response::Logs { id, more, logs },
-            }
-        }
+    async fn logs(&self, after: String) -> Response {
+        let listed = list(&self.context, &self.peer, self.id, after).await;
+        listed.unwrap_or_else(|error| self.refused(error))
     }
 
     /// The first record of this time or later.

@@ -15,6 +15,7 @@ mod error;
 mod handshake;
 mod health;
 mod login;
+mod logless;
 mod logs;
 mod lookups;
 mod memory;
