@@ -208,6 +208,44 @@ fn what_is_refused_leaves_nothing_in_a_logs_directory() {
     assert!(done, "{errors}");
 }
 
+/// Records of exactly the limit are taken; of a longer line no more is read than shows that.
+#[test]
+fn the_largest_record_is_as_large_as_the_server_says() {
+    for (options, limit) in [
+        (&[][..], 1 << 20),
+        (&["--record-bytes-max", "3000000"], 3_000_000),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let server = Server::start(directory.path(), options);
+        let address = server.address.to_string();
+        let mut child = program(&["append", "--server", &address])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(&vec![b'x'; limit]).unwrap();
+        input.write_all(b"\n").unwrap();
+        // The line does not end, and neither does the input.
+        input.write_all(&vec![b'y'; limit + 1]).unwrap();
+        input.flush().unwrap();
+        assert!(!wait(&mut child).success());
+        drop(input);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "1\n");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let said = format!("record 2 of the input has more than {limit} bytes");
+        assert!(errors.contains(&said), "{errors}");
+        assert!(
+            errors.contains("stored: 1; surely not stored: 2"),
+            "{errors}"
+        );
+        let read = ["read", "--server", &address];
+        assert_eq!(run_command(&read).1.len(), limit + "1\t\n".len());
+    }
+}
+
 #[test]
 fn what_is_for_deployment_has_room_for_logs_beside_the_one_without_a_name() {
     let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy");

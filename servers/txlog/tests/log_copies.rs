@@ -152,15 +152,21 @@ fn a_backup_is_whole_whatever_the_log_does_meanwhile() {
 #[test]
 fn an_interrupted_copy_is_neither_a_backup_nor_a_log() {
     run(async {
-        let source = closed(40).await;
+        let (whole, trimmed) = (closed(40).await, closed(40).await);
+        let (log, _) = open(&trimmed).await.unwrap();
+        log.trim(20).await.unwrap();
+        log.close().await.unwrap();
         let (mut ended, mut failed) = (0, 0);
-        for writes in 0..60 {
+        for writes in 0..120 {
+            // One of them begins with a later record, whose head is missing for a moment.
+            let source = [&whole, &trimmed][writes as usize % 2];
+            let writes = writes / 2;
             let mut saved = MemoryDisk::new(writes);
             saved.set_faults(Faults {
                 writes: Some((writes, 28)),
                 ..Faults::default()
             });
-            let copied = backup(&source, &saved, None).await;
+            let copied = backup(source, &saved, None).await;
             saved.set_faults(Faults::default());
             saved.crash();
             let Err(error) = copied else {
@@ -187,6 +193,7 @@ fn an_interrupted_copy_is_neither_a_backup_nor_a_log() {
                 assert!(unfinished(&open(&saved).await.unwrap_err()));
                 let target = MemoryDisk::new(1);
                 assert!(unfinished(&restore(&saved, &target).await.unwrap_err()));
+                assert!(unfinished(&txlog::log::repair(&saved).await.unwrap_err()));
             } else {
                 assert_eq!(saved.segments(), [""; 0], "nothing of the log is there");
             }

@@ -197,6 +197,71 @@ fn a_log_that_lost_its_end_is_refused_until_it_is_repaired() {
     assert!(done(&["verify", text(&log)]).contains("no records; the next is 1"));
 }
 
+/// Nobody is sent in a circle: what says that records are damaged also says how to go on.
+#[test]
+fn damage_before_the_last_file_is_said_with_where_reading_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let (log, copy) = (directory.path().join("log"), directory.path().join("copy"));
+    let server = Server::start(&log, &OPTIONS);
+    for number in 1..=8 {
+        append(&server, &[&format!("record {number} {:.<80}", "")]);
+    }
+    stop(server);
+    let mut files: Vec<_> = fs::read_dir(&log)
+        .unwrap()
+        .map(|it| it.unwrap().path())
+        .collect();
+    files.retain(|path| path.extension().is_some_and(|suffix| suffix == "seg"));
+    files.sort();
+    let first_of = |file: &Path| text(file.file_name().unwrap().as_ref())[..20].parse::<u64>();
+    let (second, third) = (first_of(&files[1]).unwrap(), first_of(&files[2]).unwrap());
+    let mut bytes = fs::read(&files[1]).unwrap();
+    bytes[100] ^= 1;
+    fs::write(&files[1], bytes).unwrap();
+    let lost = match third - second {
+        1 => format!("record {second} cannot be read"),
+        _ => format!("records {second} to {} cannot be read", third - 1),
+    };
+    let ways = [
+        lost,
+        format!("--from {third}"),
+        format!("txlog trim --before {third}"),
+    ];
+    let says_so = |said: String| {
+        for way in &ways {
+            assert!(said.contains(way), "{said}");
+        }
+        assert!(!said.contains("repair"), "{said}");
+    };
+    says_so(fails(&["verify", text(&log)]));
+    says_so(fails(&["repair", text(&log)]));
+    says_so(fails(&["backup", text(&log), text(&copy)]));
+    let server = Server::start(&log, &OPTIONS);
+    let address = server.address.to_string();
+    let (damaged, whole) = (second.to_string(), third.to_string());
+    let read = ["read", "--server", &address, "--from"];
+    says_so(fails(&[&read[..], &[&damaged]].concat()));
+    let behind = done(&[&read[..], &[&whole]].concat());
+    assert_eq!(behind.lines().count() as u64, 9 - third);
+    stop(server);
+    done(&["trim", text(&log), "--before", &whole]);
+    done(&["verify", text(&log)]);
+    done(&["repair", text(&log)]);
+    // Without its head no log is opened, so trimming is no way then.
+    let fourth = first_of(&files[3]).unwrap();
+    let mut bytes = fs::read(&files[2]).unwrap();
+    bytes[20] ^= 1;
+    fs::write(&files[2], bytes).unwrap();
+    let way = format!(
+        "move this file and all earlier ones away, and the log begins with record {fourth}"
+    );
+    assert!(fails(&["verify", text(&log)]).contains(&way));
+    assert!(fails(&["repair", text(&log)]).contains(&way));
+    fs::remove_file(&files[2]).unwrap();
+    done(&["verify", text(&log)]);
+    stop(Server::start(&log, &OPTIONS));
+}
+
 #[test]
 fn what_cannot_be_done_says_why() {
     let directory = tempfile::tempdir().unwrap();

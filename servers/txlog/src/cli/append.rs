@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::future::{Future, poll_fn};
-use std::io::{BufRead, Write};
+use std::io::{BufRead, Read, Write};
 use std::ops::RangeInclusive;
 use std::pin::Pin;
 use std::process::ExitCode;
@@ -34,15 +34,17 @@ pub(crate) async fn append(arguments: AppendArguments) -> Outcome {
     };
     let session = arguments.server.session(options).await?;
     // What is wrong from the beginning is said at once.
-    session.connect().await?;
+    let bytes_max = session.connect().await?.record_bytes_max;
     evenkeel::spawn(say_trouble(session.trouble(), options.give_up_after));
     let (queue, mut records) = mpsc::channel(LINES_QUEUED_MAX);
     let given = arguments.records;
     // Reading the input blocks.
     let reading = evenkeel::spawn_blocking(move || match given.is_empty() {
-        true => queue_lines(&queue),
+        true => queue_lines(&queue, bytes_max),
         false => {
-            let mut given = given.into_iter().map(String::into_bytes);
+            let mut given = given
+                .into_iter()
+                .map(|text| Input::Record(text.into_bytes()));
             let _ = given.try_for_each(|record| queue.blocking_send(record));
             Ok(())
         }
@@ -72,14 +74,36 @@ pub(crate) async fn append(arguments: AppendArguments) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Each line of the input, until there are no more, or the receiver is dropped.
-fn queue_lines(queue: &mpsc::Sender<Vec<u8>>) -> std::io::Result<()> {
-    for line in std::io::stdin().lock().split(b'\n') {
-        if queue.blocking_send(line?).is_err() {
-            break;
+/// What the input has.
+enum Input {
+    Record(Vec<u8>),
+    /// A line of more than so many bytes, which was not read to its end.
+    TooLong(usize),
+}
+
+/// Each line of the input, until there are no more, or one is longer than the server takes, or the
+/// receiver is dropped.
+fn queue_lines(queue: &mpsc::Sender<Input>, bytes_max: usize) -> std::io::Result<()> {
+    let mut input = std::io::stdin().lock();
+    // The line's end comes on top.
+    let read_max = bytes_max as u64 + 1;
+    loop {
+        let mut line = Vec::new();
+        if (&mut input).take(read_max).read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        if line.last() == Some(&b'\n') {
+            line.pop();
+        }
+        let is_too_long = line.len() > bytes_max;
+        let next = match is_too_long {
+            true => Input::TooLong(bytes_max),
+            false => Input::Record(line),
+        };
+        if queue.blocking_send(next).is_err() || is_too_long {
+            return Ok(());
         }
     }
-    Ok(())
 }
 
 /// Says that records which were acknowledged may be gone.
@@ -92,7 +116,7 @@ fn say_change(change: &mut watch::Receiver<Option<LogChange>>) {
 /// Appends records until there are no more, or one has failed.
 async fn append_all(
     session: &Session,
-    records: &mut mpsc::Receiver<Vec<u8>>,
+    records: &mut mpsc::Receiver<Input>,
     book: &mut Book,
     change: &mut watch::Receiver<Option<LogChange>>,
 ) -> Result<(), String> {
@@ -101,7 +125,11 @@ async fn append_all(
         tokio::select! {
             record = records.recv(), if has_more && book.pending.len() < PENDING_MAX => {
                 match record {
-                    Some(record) => {
+                    Some(Input::TooLong(bytes_max)) => {
+                        book.too_long = Some(bytes_max);
+                        has_more = false;
+                    }
+                    Some(Input::Record(record)) => {
                         let submitted = session.submit(record).await;
                         book.submitted(submitted);
                         // One that was refused at once is known by now, and those before it are
@@ -115,10 +143,7 @@ async fn append_all(
             settled = book.settle_first(), if !book.pending.is_empty() => settled?,
         }
     }
-    match book.refused.take() {
-        Some(error) => book.failed(error),
-        None => Ok(()),
-    }
+    book.last()
 }
 
 /// What became of the records, which are numbered from 1 as they came.
@@ -127,6 +152,8 @@ struct Book {
     pending: VecDeque<Appending>,
     /// The outcome of one that was refused before it was pending.
     refused: Option<AppendError>,
+    /// The server's limit, if the line after those that were submitted has more.
+    too_long: Option<usize>,
     /// How many have their outcomes; those are the first ones.
     settled: u64,
     stored: Numbers,
@@ -179,15 +206,30 @@ impl Book {
         Err(format!("record {} of the input: {error}", self.settled))
     }
 
+    /// Notes the one that was refused before it was pending.
+    fn last(&mut self) -> Result<(), String> {
+        if let Some(error) = self.refused.take() {
+            return self.failed(error);
+        }
+        let Some(bytes_max) = self.too_long.take() else {
+            return Ok(());
+        };
+        self.settled += 1;
+        self.not_stored.add(self.settled);
+        Err(format!(
+            "record {} of the input has more than {bytes_max} bytes, which is the most that the \
+             server takes: send less, or start it with a larger --record-bytes-max",
+            self.settled
+        ))
+    }
+
     /// Notes all outcomes after a failure.
     async fn settle_all(&mut self) {
         while let Some(appending) = self.pending.pop_front() {
             // The first failure is the one that is told.
             let _ = self.note(appending.await);
         }
-        if let Some(error) = self.refused.take() {
-            let _ = self.failed(error);
-        }
+        let _ = self.last();
     }
 
     fn summary(&self) -> String {

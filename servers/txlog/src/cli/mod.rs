@@ -108,7 +108,7 @@ pub(crate) struct ServeArguments {
     pub(crate) nats: nats::NatsArguments,
     #[command(flatten)]
     pub(crate) security: SecurityArguments,
-    /// The largest record, in bytes.
+    /// The largest record, in bytes; 64 MiB at most.
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
     pub(crate) record_bytes_max: usize,
     /// A file of the log is followed by a new one at this size.

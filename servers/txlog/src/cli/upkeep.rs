@@ -9,7 +9,7 @@ use clap::Args;
 use txlog::advice;
 use txlog::log::{
     Copied, Disk, LocalDisk, Log, LogConfig, LogError, Repair, backup as back_up, can_be_copied,
-    repair as mend, restore as bring_back,
+    repair as mend, restore as bring_back, verify,
 };
 
 use super::beside::refuse_within;
@@ -81,8 +81,8 @@ pub(crate) struct TrimArguments {
 /// log's, whose name is printed; so is the mark put back. It says which records are lost. Their
 /// numbers are used again, and the log gets a new epoch, by which readers learn of this.
 ///
-/// It changes nothing if nothing is lost, and mends no damage before the last file: there, `trim`
-/// gives up the records before it.
+/// It changes nothing if nothing is lost, and mends no damage before the last file: it fails then,
+/// and says which records cannot be read, and where reading goes on. `trim` gives up those before.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -172,10 +172,18 @@ pub(crate) async fn repair(arguments: RepairArguments) -> Outcome {
     let disk = LocalDisk::hold_existing(directory).await;
     let disk = disk.map_err(cannot_use(directory))?;
     let repaired = mend(&disk).await;
-    let Some(repair) = repaired.map_err(|error| of_directory(directory, &error))? else {
-        println!("nothing is lost at its end, and nothing was changed");
-        return Ok(ExitCode::SUCCESS);
-    };
+    let repaired = repaired.map_err(|error| of_directory(directory, &error))?;
+    match repaired {
+        Some(repair) => say_repaired(repair),
+        None => println!("nothing is lost at its end, and nothing was changed there"),
+    }
+    // Damage before the end is not mended, and is not to be taken for it.
+    let whole = verify(&disk, |_, _, _| ()).await;
+    whole.map_err(|error| of_directory(directory, &error))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn say_repaired(repair: Repair) {
     let Repair {
         next,
         lost_end,
@@ -194,7 +202,6 @@ pub(crate) async fn repair(arguments: RepairArguments) -> Outcome {
         println!("what was cut off is in {name}");
     }
     println!("the log has the epoch {epoch} now");
-    Ok(ExitCode::SUCCESS)
 }
 
 fn said(copied: &Copied) -> String {

@@ -100,7 +100,7 @@ async fn copy<A: Disk, B: Disk>(
     // It was opened already, unless it is followed by one that is just being made.
     let file = last.open(from).await;
     last.keep(Some(file.map_err(LogError::io("open", &last.name))?));
-    let walked = look_at(from, last, listed.unfinished.is_some()).await?;
+    let walked = look_at(from, last, listed.unfinished.is_some(), None).await?;
     lost_tail(mark.as_ref(), walked.next, walked.damage)?;
     let next = match live {
         None => walked.next,
@@ -160,10 +160,6 @@ async fn list_source<A: Disk>(
 ) -> Result<(Listed<A::File>, Option<MarkFile<A::File>>), LogError> {
     let mut listed = list(from).await?;
     let mark = listed.take_mark()?;
-    if let Some(Kind::Unfinished) = mark.as_ref().map(|mark| mark.last().kind) {
-        let kind = Kind::Unfinished;
-        return Err(LogError::Copy { kind });
-    }
     if listed.segments.is_empty() {
         lost_tail(mark.as_ref(), 1, None)?;
         return Err(LogError::NoLog);
@@ -239,7 +235,7 @@ async fn copy_segments<A: Disk, B: Disk>(
             }
             opened => opened.map_err(LogError::io("open", &segment.name))?,
         };
-        bytes = copy_segment(&*file, segment, end, to).await?;
+        bytes = copy_segment(&*file, segment, (end, following), to).await?;
         copied.push(segment.first);
     }
     let failed = LogError::io("sync the names in", COPY);
@@ -262,7 +258,7 @@ async fn copy_segments<A: Disk, B: Disk>(
 async fn copy_segment<F: DiskFile, B: Disk>(
     from: &F,
     segment: &Segment<F>,
-    end: u64,
+    (end, following): (u64, Option<u64>),
     to: &B,
 ) -> Result<u64, LogError> {
     let failed = LogError::io("write", &segment.name);
@@ -284,8 +280,10 @@ async fn copy_segment<F: DiskFile, B: Disk>(
         let at = window.look(offset, sequence, seal).await;
         let found = match at.map_err(LogError::io("read", &segment.name))? {
             At::Record(found) => found,
-            At::End => return Err(segment.corrupt(offset, sequence, None)),
-            At::Damage(damage) => return Err(segment.corrupt(offset, sequence, Some(damage))),
+            At::End => return Err(segment.corrupt((offset, sequence), None, following)),
+            At::Damage(damage) => {
+                return Err(segment.corrupt((offset, sequence), Some(damage), following));
+            }
         };
         found.header.encode(&found.body, head.seal(), &mut buffer);
         offset = found.end();

@@ -31,7 +31,7 @@ pub enum LogError {
     #[error(
         "{segment} is damaged at byte {offset}, where record {sequence} has to be: \
          {damage}{later}; nothing was changed: bring the file back from a copy, restore a backup, \
-         or let `txlog repair` cut off the end, and read what that costs"
+         or {}", advice_on_damage(*offset, *sequence, *following)
     )]
     Corrupt {
         /// The file.
@@ -44,6 +44,8 @@ pub enum LogError {
         damage: Damage,
         /// What follows the damage.
         later: String,
+        /// The first record of the following segment, if there is one: there, reading goes on.
+        following: Option<u64>,
     },
     /// A segment is missing.
     #[error(
@@ -194,6 +196,27 @@ impl LogError {
             name: name.clone(),
             source: Arc::new(source),
         }
+    }
+}
+
+fn advice_on_damage(offset: u64, sequence: u64, following: Option<u64>) -> String {
+    let Some(next) = following else {
+        return "let `txlog repair` cut off the end, and read what that costs".to_owned();
+    };
+    let lost = match next.saturating_sub(sequence) {
+        0 | 1 => format!("record {sequence} cannot be read"),
+        _ => format!("records {sequence} to {} cannot be read", next - 1),
+    };
+    match offset {
+        // Without its head no log is opened.
+        0 => format!(
+            "accept that {lost}: move this file and all earlier ones away, and the log begins with \
+             record {next}"
+        ),
+        _ => format!(
+            "accept that {lost}: go on behind them by `txlog read --from {next}` and `txlog \
+             cursors --set NAME --to {next}`, or give up all before by `txlog trim --before {next}`"
+        ),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::cursors::{CURSORS_NAME, NEW_NAME};
 use super::error::DIRECTORY;
 use super::head::NEWER;
-use super::mark::{MARK_NAME, MarkDefect, MarkFile};
+use super::mark::{Kind, MARK_NAME, MarkDefect, MarkFile};
 use super::record::{Damage, HEAD_BYTES, Head};
 use super::roster::ROSTER_NAMES;
 use super::scan::Window;
@@ -38,7 +38,7 @@ impl<F> Listed<F> {
     /// The mark, if the files can be used as they are.
     pub(super) fn take_mark(&mut self) -> Result<Option<MarkFile<F>>, LogError> {
         if let Some((first, damage)) = self.headless {
-            return Err(headless(first, damage, self.segments.is_empty()));
+            return Err(headless((first, None), damage, self.segments.is_empty()));
         }
         let mark = std::mem::replace(&mut self.mark, Ok(None));
         mark.map_err(|defect| LogError::Mark { defect })
@@ -78,6 +78,13 @@ async fn try_list<D: Disk>(disk: &D) -> Result<Listed<D::File>, LogError> {
     // Before the segments, so that records which are appended meanwhile are not missed in them.
     let mark = MarkFile::read(disk).await;
     let mark = mark.map_err(LogError::io("read", MARK_NAME))?;
+    // Whatever else may be wrong with its files, nothing is to be mended there.
+    if let Some(Ok(mark)) = &mark
+        && mark.last().kind == Kind::Unfinished
+    {
+        let kind = Kind::Unfinished;
+        return Err(LogError::Copy { kind });
+    }
     let failed = LogError::io("list", DIRECTORY);
     let names = disk.list().await.map_err(failed)?;
     if let Some(name) = names.iter().find(|name| !is_known(name)) {
@@ -95,8 +102,8 @@ async fn try_list<D: Disk>(disk: &D) -> Result<Listed<D::File>, LogError> {
     };
     let mut is_marked = false;
     for (at, &first) in firsts.iter().enumerate() {
-        let is_last = at + 1 == firsts.len();
-        is_marked |= add(disk, first, is_last, &mut listed).await?;
+        let following = firsts.get(at + 1).copied();
+        is_marked |= add(disk, first, following, &mut listed).await?;
     }
     listed.mark = match mark {
         Some(Ok(mark)) if listed.log_id != 0 && mark.last().log_id != listed.log_id => {
@@ -116,7 +123,7 @@ async fn try_list<D: Disk>(disk: &D) -> Result<Listed<D::File>, LogError> {
 async fn add<D: Disk>(
     disk: &D,
     first: u64,
-    is_last: bool,
+    following: Option<u64>,
     listed: &mut Listed<D::File>,
 ) -> Result<bool, LogError> {
     let name = name_of(first);
@@ -126,7 +133,7 @@ async fn add<D: Disk>(
         .at(0, HEAD_BYTES)
         .await
         .map_err(&failed)?;
-    let is_first = listed.segments.is_empty();
+    let (is_first, is_last) = (listed.segments.is_empty(), following.is_none());
     let head = Head::decode(&bytes).and_then(|head| match head {
         Head { first: is, .. } if is != first => Err(Damage::Head("of another segment")),
         Head { log_id, .. } if !is_first && log_id != listed.log_id => {
@@ -153,7 +160,7 @@ async fn add<D: Disk>(
         Err(damage) if is_last && damage != Damage::Head(NEWER) => {
             listed.headless = Some((first, damage));
         }
-        Err(damage) => return Err(headless(first, damage, is_first)),
+        Err(damage) => return Err(headless((first, following), damage, is_first)),
     }
     Ok(false)
 }
@@ -168,7 +175,7 @@ fn is_unfinished(damage: Damage, bytes: u64) -> bool {
     !is_whole && bytes <= HEAD_BYTES as u64
 }
 
-fn headless(first: u64, damage: Damage, is_first: bool) -> LogError {
+fn headless((first, following): (u64, Option<u64>), damage: Damage, is_first: bool) -> LogError {
     let later = if is_first {
         " (it is the log's first)"
     } else {
@@ -180,6 +187,7 @@ fn headless(first: u64, damage: Damage, is_first: bool) -> LogError {
         sequence: first,
         damage,
         later: later.to_owned(),
+        following,
     }
 }
 

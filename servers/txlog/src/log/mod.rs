@@ -84,6 +84,8 @@ pub use txlog_client::Record;
 pub use verify::verify;
 use write::Active;
 
+use txlog_client::frame::BATCHED_OVERHEAD;
+
 use crate::figures::{Histogram, StoreFigures};
 use crate::store::Identity;
 
@@ -100,7 +102,7 @@ pub struct LogConfig {
     /// The largest record, in bytes; 1 MiB by default, 64 MiB at most.
     pub record_bytes_max: usize,
     /// The most bytes of records that one sync makes durable; 1 MiB by default, and no less than
-    /// the largest record.
+    /// the largest record with its length.
     pub batch_bytes: usize,
     /// The buffer for a batch is kept for the next one if the batch was not larger than this; 2 MiB
     /// by default.
@@ -235,7 +237,7 @@ impl<D: Disk> Log<D> {
         let writer = write::Writer::new(Arc::clone(&shared));
         let config = &shared.config;
         let commit = GroupCommit::builder()
-            .batch_bytes(config.batch_bytes.max(config.record_bytes_max))
+            .batch_bytes(batch_bytes_max(config))
             .queue_bytes(config.queue_bytes)
             .delay(config.delay)
             .open(
@@ -328,8 +330,7 @@ impl<D: Disk> Log<D> {
 
     /// The most bytes of records and their lengths that a batch may have.
     pub fn batch_bytes_max(&self) -> usize {
-        let config = &self.shared.config;
-        config.batch_bytes.max(config.record_bytes_max)
+        batch_bytes_max(&self.shared.config)
     }
 
     /// Waits until the record of this number is durable.
@@ -501,6 +502,12 @@ impl<D: Disk> Shared<D> {
     fn first(&self) -> u64 {
         self.segments().first().map_or(1, |segment| segment.first)
     }
+}
+
+/// The largest record fits into a batch, with its length.
+fn batch_bytes_max(config: &LogConfig) -> usize {
+    let of_record = config.record_bytes_max.saturating_add(BATCHED_OVERHEAD);
+    config.batch_bytes.max(of_record)
 }
 
 /// The time, in milliseconds since 1970.

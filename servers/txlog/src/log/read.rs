@@ -83,7 +83,7 @@ pub(super) async fn read<D: Disk>(
         }
         let file = shared.readers.open(&shared.disk, segment).await;
         let file = file.map_err(|error| gone(shared, segment, sequence, error))?;
-        if !read_segment(&*file, segment, (sequence, end), &mut taken).await? {
+        if !read_segment(&*file, segment, (sequence, end, following), &mut taken).await? {
             break;
         }
         sequence = end;
@@ -109,7 +109,7 @@ fn gone<D: Disk>(
 async fn read_segment<F: super::DiskFile>(
     file: &F,
     segment: &Segment<F>,
-    (from, end): (u64, u64),
+    (from, end, following): (u64, u64, Option<u64>),
     taken: &mut Taken,
 ) -> Result<bool, LogError> {
     let (mut sequence, mut offset) = segment.place_before(from);
@@ -121,8 +121,10 @@ async fn read_segment<F: super::DiskFile>(
     while sequence < end {
         let found = match window.look(offset, sequence, seal).await.map_err(&failed)? {
             At::Record(found) => found,
-            At::End => return Err(segment.corrupt(offset, sequence, None)),
-            At::Damage(damage) => return Err(segment.corrupt(offset, sequence, Some(damage))),
+            At::End => return Err(segment.corrupt((offset, sequence), None, following)),
+            At::Damage(damage) => {
+                return Err(segment.corrupt((offset, sequence), Some(damage), following));
+            }
         };
         segment.remember(sequence, offset);
         if sequence >= from {

@@ -93,7 +93,7 @@ pub(super) async fn recover<D: Disk>(
         let torn = remove(disk, listed.unfinished).await?;
         return begin(disk, mark, torn, producers_max).await;
     };
-    let walked = look_at(disk, last, listed.unfinished.is_some()).await?;
+    let walked = look_at(disk, last, listed.unfinished.is_some(), None).await?;
     lost_tail(mark.as_ref(), walked.next, walked.damage)?;
     let file = last.open(disk).await;
     let file = file.map_err(LogError::io("open", &last.name))?;
@@ -272,11 +272,13 @@ async fn begin<D: Disk>(
 }
 
 /// Reads a segment, and fails if records that had been durable are damaged. In a `sealed` segment,
-/// which is followed by another, all records had been durable.
+/// which is followed by another, all records had been durable. `following` is the first record of
+/// the next one, if that is whole.
 pub(super) async fn look_at<D: Disk>(
     disk: &D,
     segment: &Segment<D::File>,
     sealed: bool,
+    following: Option<u64>,
 ) -> Result<Walked, LogError> {
     let failed = LogError::io("open", &segment.name);
     let file = segment.open(disk).await.map_err(failed)?;
@@ -310,6 +312,7 @@ pub(super) async fn look_at<D: Disk>(
             sequence: walked.next,
             damage,
             later,
+            following,
         });
     }
 }

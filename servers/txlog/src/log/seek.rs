@@ -36,7 +36,7 @@ pub(super) async fn seek<D: Disk>(shared: &Shared<D>, time_ms: u64) -> Result<u6
             Err(error) if error.kind() == NotFound && segment.first < shared.first() => continue,
             opened => opened.map_err(LogError::io("open", &segment.name))?,
         };
-        if let Some(found) = seek_in(&*file, segment, end, time_ms).await? {
+        if let Some(found) = seek_in(&*file, segment, (end, following), time_ms).await? {
             return Ok(found);
         }
     }
@@ -56,7 +56,7 @@ fn is_reached<F>(segments: &[Arc<Segment<F>>], time_ms: u64) -> bool {
 async fn seek_in<F: DiskFile>(
     file: &F,
     segment: &Segment<F>,
-    end: u64,
+    (end, following): (u64, Option<u64>),
     time_ms: u64,
 ) -> Result<Option<u64>, LogError> {
     let (mut sequence, mut offset) = segment.place_before(segment.first);
@@ -66,8 +66,10 @@ async fn seek_in<F: DiskFile>(
         let found = window.look(offset, sequence, segment.head.seal()).await;
         let found = match found.map_err(&failed)? {
             At::Record(found) => found,
-            At::End => return Err(segment.corrupt(offset, sequence, None)),
-            At::Damage(damage) => return Err(segment.corrupt(offset, sequence, Some(damage))),
+            At::End => return Err(segment.corrupt((offset, sequence), None, following)),
+            At::Damage(damage) => {
+                return Err(segment.corrupt((offset, sequence), Some(damage), following));
+            }
         };
         if found.header.time_ms >= time_ms {
             return Ok(Some(sequence));

@@ -110,14 +110,21 @@ impl<F: DiskFile> Segment<F> {
 }
 
 impl<F> Segment<F> {
-    /// The error of a read that finds no record where one has to be.
-    pub(super) fn corrupt(&self, offset: u64, sequence: u64, damage: Option<Damage>) -> LogError {
+    /// The error of a read that finds no record where one has to be. `following` is the first
+    /// record of the next segment.
+    pub(super) fn corrupt(
+        &self,
+        (offset, sequence): (u64, u64),
+        damage: Option<Damage>,
+        following: Option<u64>,
+    ) -> LogError {
         LogError::Corrupt {
             segment: self.name.clone(),
             offset,
             sequence,
             damage: damage.unwrap_or(Damage::CutHeader { have: 0 }),
             later: String::new(),
+            following,
         }
     }
 }

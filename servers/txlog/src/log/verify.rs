@@ -2,7 +2,7 @@
 
 use super::error::DIRECTORY;
 use super::list::{Unfinished, list, lost_tail};
-use super::mark::{Kind, MarkFile};
+use super::mark::MarkFile;
 use super::recover::{Recovery, Torn, look_at, torn_at};
 use super::segment::first_of;
 use super::{Disk, LogError};
@@ -23,10 +23,6 @@ pub async fn verify<D: Disk>(
 ) -> Result<Recovery, LogError> {
     let mut listed = list(disk).await?;
     let mark = listed.take_mark()?;
-    if let Some(Kind::Unfinished) = mark.as_ref().map(|mark| mark.last().kind) {
-        let kind = Kind::Unfinished;
-        return Err(LogError::Copy { kind });
-    }
     let mut report = Recovery {
         first: listed.segments.first().map_or(1, |segment| segment.first),
         next: 1,
@@ -43,10 +39,11 @@ pub async fn verify<D: Disk>(
                 found: segment.first,
             });
         }
-        let sealed = at + 1 < listed.segments.len() || report.torn.is_some();
-        let walked = match look_at(disk, segment, sealed).await {
+        let following = listed.segments.get(at + 1).map(|segment| segment.first);
+        let sealed = following.is_some() || report.torn.is_some();
+        let walked = match look_at(disk, segment, sealed, following).await {
             Err(error) if error.is_not_found() && is_removed(disk, segment.first).await? => {
-                report.first = listed.segments.get(at + 1).map_or(1, |next| next.first);
+                report.first = following.unwrap_or(1);
                 report.next = report.first;
                 report.segments = listed.segments.len() - (at + 1);
                 continue;

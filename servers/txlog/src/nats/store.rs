@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use tokio::sync::{Semaphore, oneshot};
-use txlog_client::frame::{Code, Produced};
+use txlog_client::frame::{BATCHED_OVERHEAD, Code, Produced};
 
 use super::appends::{Outcome, Room};
 use super::config::NatsConfig;
@@ -164,7 +164,7 @@ impl Store for NatsStore {
     }
 
     fn batch_bytes_max(&self) -> usize {
-        BATCH_BYTES_MAX
+        BATCH_BYTES_MAX.max(self.inner.record_bytes_max + BATCHED_OVERHEAD)
     }
 
     async fn read(&self, from: u64, limits: ReadLimits) -> Result<Found, StoreError> {

@@ -18,8 +18,8 @@ use evenkeel::time::timeout;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{Semaphore, mpsc, watch};
 use txlog_client::frame::{
-    APPEND_OVERHEAD, Access, BATCH_OVERHEAD, Code, FrameError, HELLO_BYTES_MAX, Request, Response,
-    VERSION, VERSION_MIN,
+    APPEND_OVERHEAD, Access, BATCH_OVERHEAD, BATCHED_OVERHEAD, Code, FrameError, HELLO_BYTES_MAX,
+    Request, Response, VERSION, VERSION_MIN,
 };
 use txlog_client::wire::{FrameReader, WireError};
 
@@ -265,10 +265,13 @@ fn frame_bytes_max<S: Store>(context: &Context<S>, store: Option<&S>, login: Log
     }
 }
 
-/// A batch is no larger than its store takes, nor than the memory for all appends.
+/// A batch is no larger than its store takes, nor than the memory for all appends; the largest
+/// record fits into one.
 fn batch_bytes_max<S: Store>(context: &Context<S>, store: &S) -> usize {
     let of_memory = context.memory.batch_bytes_max();
-    BATCH_BYTES_MAX.min(store.batch_bytes_max()).min(of_memory)
+    let of_record = store.record_bytes_max().saturating_add(BATCHED_OVERHEAD);
+    let wanted = BATCH_BYTES_MAX.max(of_record);
+    wanted.min(store.batch_bytes_max()).min(of_memory)
 }
 
 fn check_hello(frame: Option<Bytes>) -> Result<(u16, Access), Fault> {

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use evenkeel::time::sleep;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use txlog_client::Record;
-use txlog_client::frame::{RECORD_OVERHEAD, RECORDS_OVERHEAD};
+use txlog_client::frame::{BATCHED_OVERHEAD, RECORD_OVERHEAD, RECORDS_OVERHEAD};
 
 use super::complaints::Complaints;
 use super::peers::{Part, Peer, Peers};
@@ -123,7 +123,9 @@ impl Memory {
             .saturating_add(read_bytes(1, 1, record_bytes_max))
             .saturating_mul(APPENDS_PART)
             .div_ceil(APPENDS_PART - 1)
-            .max(APPENDS_PART.saturating_mul(frame_bytes(record_bytes_max)))
+            .max(APPENDS_PART.saturating_mul(frame_bytes(
+                record_bytes_max.saturating_add(BATCHED_OVERHEAD),
+            )))
             .saturating_add(fixed);
         if config.memory_bytes < least {
             return Err(BindError::Memory {
