@@ -73,7 +73,7 @@ impl Peak {
         Self { ended, looks }
     }
 
-    fn is_within(self, budget: usize, when: &str) {
+    fn expect_within(self, budget: usize, when: &str) {
         self.ended.store(true, Ordering::SeqCst);
         let (peak, budget) = (self.looks.join().unwrap(), budget >> 20);
         eprintln!("{peak} MiB {when}, of a budget of {budget}");
@@ -126,7 +126,7 @@ fn clients_that_take_no_answers_stay_within_the_memory_and_make_room_for_others(
         let reading = timeout(LIMIT, client.read(1, Duration::ZERO));
         let (records, _) = reading.await.expect("its turn comes").unwrap();
         assert_eq!(records[0].payload.len(), LARGE);
-        peak.is_within(BUDGET, "beside clients that take no answers");
+        peak.expect_within(BUDGET, "beside clients that take no answers");
         drop(deaf);
     });
 }
@@ -170,7 +170,7 @@ fn clients_that_take_no_answers_over_tls_stay_within_the_memory() {
         let reading = timeout(LIMIT, client.read(1, Duration::ZERO));
         let (records, _) = reading.await.expect("its turn comes").unwrap();
         assert_eq!(records[0].payload.len(), LARGE);
-        peak.is_within(TLS_BUDGET, "beside clients that take no answers over TLS");
+        peak.expect_within(TLS_BUDGET, "beside clients that take no answers over TLS");
         drop(deaf);
     });
 }
@@ -200,7 +200,7 @@ fn frames_that_do_not_end_stay_within_the_memory_and_appends_find_room() {
         client.read(0, Duration::ZERO).await.unwrap();
         let appending = timeout(LIMIT, client.append(vec![7; LARGE]));
         appending.await.expect("its turn comes").unwrap();
-        peak.is_within(BUDGET, "beside frames that do not end");
+        peak.expect_within(BUDGET, "beside frames that do not end");
         for task in stalled {
             task.abort();
         }
@@ -227,6 +227,6 @@ fn idle_clients_keep_no_memory_of_large_records() {
             raw.send(&[9]).await;
             idle.push(raw);
         }
-        peak.is_within(BUDGET, "beside idle clients");
+        peak.expect_within(BUDGET, "beside idle clients");
     });
 }
