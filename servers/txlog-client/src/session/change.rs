@@ -14,7 +14,7 @@ pub struct LogChange {
     /// The log that is there now.
     pub now: Identity,
     /// The number of its next record when the session connected. What was acknowledged with this
-    /// number or a greater one is gone.
+    /// number or a greater one is gone; and some before it, if others have appended since.
     pub next: u64,
 }
 
@@ -35,14 +35,14 @@ impl fmt::Display for LogChange {
             return write!(
                 f,
                 "the server has another log now ({:x}, and not {:x}); what was acknowledged before \
-                 is not in it, or with other numbers",
+                 may not be in it",
                 now.log, before.log
             );
         }
         write!(
             f,
-            "the log is in epoch {} now; what was acknowledged from {next} on may be gone, and what \
-             was before if others have appended since",
+            "the log is in epoch {} now; what was acknowledged from {next} on may be gone, and \
+             some before that if others have appended since",
             now.epoch
         )
     }
