@@ -247,6 +247,22 @@ fn the_largest_record_is_as_large_as_the_server_says() {
 }
 
 #[test]
+fn a_file_of_the_log_cannot_be_smaller_than_a_record() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let serve = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--dir",
+        log.to_str().unwrap(),
+    ];
+    let (done, _, errors) = run_command(&[&serve[..], &["--segment-bytes", "99"]].concat());
+    assert!(!done && errors.contains("100.."), "{errors}");
+    assert!(!log.exists());
+}
+
+#[test]
 fn what_is_for_deployment_has_room_for_logs_beside_the_one_without_a_name() {
     let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy");
     for (name, state) in [
@@ -320,7 +336,7 @@ fn an_append_that_fails_says_which_it_was_and_what_became_of_those_before() {
 #[test]
 fn who_reads_what_is_not_there_hears_where_the_log_is() {
     let directory = tempfile::tempdir().unwrap();
-    let retention = ["--segment-bytes", "1", "--keep-records", "1"];
+    let retention = ["--segment-bytes", "100", "--keep-records", "1"];
     let server = Server::start(directory.path(), &retention);
     let address = server.address.to_string();
     let read = |from: &str| run_command(&["read", "--server", &address, "--from", from]);

@@ -44,7 +44,7 @@ fn a_log_of_3000_files_is_served_with_256_descriptors() {
         log.close().await.unwrap();
     });
     assert_eq!(segments(&path), SEGMENTS as usize);
-    let options = ["--segment-bytes", "1"];
+    let options = ["--segment-bytes", "100"];
     let mut next = SEGMENTS + 1;
     for round in 0..2 {
         let mut server = Server::start_with_files(FILES_MAX, &path, &options);

@@ -104,7 +104,7 @@ fn a_backup_of_a_live_server_is_restored() {
 fn a_stopped_log_is_trimmed() {
     let directory = tempfile::tempdir().unwrap();
     let log = directory.path().join("log");
-    let server = Server::start(&log, &["--segment-bytes", "1"]);
+    let server = Server::start(&log, &["--segment-bytes", "100"]);
     append(&server, &["one", "two", "three", "four"]);
     let said = fails(&["trim", text(&log), "--before", "3"]);
     assert!(said.contains("another server has this directory"), "{said}");
@@ -336,7 +336,7 @@ fn a_server_whose_directory_is_moved_away_refuses_appends_and_says_why() {
 fn the_server_knows_as_many_producers_as_it_was_told_and_verify_their_files() {
     let directory = tempfile::tempdir().unwrap();
     let log = directory.path().join("log");
-    let server = Server::start(&log, &["--segment-bytes", "1", "--producers-max", "2"]);
+    let server = Server::start(&log, &["--segment-bytes", "100", "--producers-max", "2"]);
     let address = server.address;
     run(async {
         let client = Client::connect(address).await.unwrap();

@@ -111,8 +111,11 @@ pub(crate) struct ServeArguments {
     /// The largest record, in bytes; 64 MiB at most.
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
     pub(crate) record_bytes_max: usize,
-    /// A file of the log is followed by a new one at this size.
-    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
+    /// A file of the log is followed by a new one at this size, of 100 bytes or more.
+    ///
+    /// With the least of them, each record is in a file of its own.
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20,
+        value_parser = RangedU64ValueParser::<u64>::new().range(100..))]
     pub(crate) segment_bytes: u64,
     /// Keep so many bytes; whole files go, the oldest first. 0 keeps all.
     ///
