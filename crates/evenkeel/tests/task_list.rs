@@ -76,33 +76,48 @@ fn the_time_that_a_task_computes_is_its_run_time() {
         let runtime = builder.workers(2).hand_off_after(hand_off).build().unwrap();
         runtime.block_on(async {
             let time = Duration::from_millis(20);
-            let began = Instant::now();
-            let task = evenkeel::spawn(async move {
-                for _ in 0..3 {
-                    compute(time);
-                    yield_now().await;
+            // On a busy machine a poll that the kernel leaves out for longer than it runs may
+            // count as blocked, if it has waited for anything at all: then once more.
+            for left in (0..10).rev() {
+                if computes_and_is_seen_to(time, left == 0).await {
+                    break;
                 }
-                pending::<()>().await;
-            });
-            let entry = when(task.id(), TaskState::Waiting).await;
-            let took = began.elapsed();
-            // The counter's scale is not quite that of the clock.
-            let slack = took / 100;
-            assert!(entry.run + slack >= 3 * time, "{entry}");
-            assert!(entry.run <= took + slack, "{entry} in {took:?}");
-            assert!(
-                entry.longest + slack >= time && entry.longest <= entry.run,
-                "{entry}"
-            );
-            assert_eq!(entry.polls, 4);
-            let mean = entry.mean().unwrap();
-            assert!(
-                mean + slack >= 3 * time / 4 && mean <= entry.longest,
-                "{entry}"
-            );
-            task.abort();
+            }
         });
     }
+}
+
+/// Whether the task was not found blocked; if it `has_to`, everything else is seen as well.
+async fn computes_and_is_seen_to(time: Duration, has_to: bool) -> bool {
+    let began = Instant::now();
+    let task = evenkeel::spawn(async move {
+        for _ in 0..3 {
+            compute(time);
+            yield_now().await;
+        }
+        pending::<()>().await;
+    });
+    let entry = when(task.id(), TaskState::Waiting).await;
+    let took = began.elapsed();
+    task.abort();
+    if !has_to && entry.blocked > Duration::ZERO {
+        return false;
+    }
+    // The counter's scale is not quite that of the clock.
+    let slack = took / 100;
+    assert!(entry.run + slack >= 3 * time, "{entry}");
+    assert!(entry.run <= took + slack, "{entry} in {took:?}");
+    assert!(
+        entry.longest + slack >= time && entry.longest <= entry.run,
+        "{entry}"
+    );
+    assert_eq!(entry.polls, 4);
+    let mean = entry.mean().unwrap();
+    assert!(
+        mean + slack >= 3 * time / 4 && mean <= entry.longest,
+        "{entry}"
+    );
+    true
 }
 
 /// A poll that loses its worker, and one that the heavy pool expects to block.
