@@ -960,11 +960,16 @@ fn a_place_is_reported_once_a_second_with_what_was_left_out() {
         let (runtime, reports) = reporting();
         let began = Instant::now();
         let mut hogs = 0;
-        while reports.lock().unwrap().len() < 3 {
+        // The first one waits for names, and on a busy machine others may come before it.
+        let is_first = |(_, report): &(Instant, HogReport)| report.count == 1;
+        let enough =
+            |reports: &[(Instant, HogReport)]| reports.len() >= 3 && reports.iter().any(is_first);
+        while !enough(&reports.lock().unwrap()) {
             one_shot(&runtime, LONG);
             hogs += 1;
         }
-        let reports = reports.lock().unwrap().clone();
+        let mut reports = reports.lock().unwrap().clone();
+        reports.sort_by_key(|(_, report)| report.count);
         let times = 1 + began.elapsed().as_secs() as usize;
         assert!(reports.len() <= times, "{} in {times} s", reports.len());
         assert_eq!((reports[0].1.count, reports[0].1.suppressed), (1, 0));
