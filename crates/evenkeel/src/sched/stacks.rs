@@ -293,7 +293,7 @@ impl Stacks {
             return;
         }
         let runs = || desk.ask_thread(is_runnable).flatten();
-        if !may_be_signalled(blocked, runs) {
+        if !may_be_signalled(runs) {
             // Relaxed: a statistic.
             self.failed.fetch_add(1, Ordering::Relaxed);
             return;
@@ -737,10 +737,10 @@ impl Watched {
     }
 }
 
-/// Whether a signal interrupts no call of a thread, as far as can be known: it was not found
-/// blocked before, and runs now.
-fn may_be_signalled(blocked: bool, is_runnable: impl FnOnce() -> Option<bool>) -> bool {
-    !blocked && is_runnable() == Some(true)
+/// Whether a signal interrupts no call of a thread, as far as can be known: it runs now. That it was
+/// found blocked before says nothing: it may have waited for a moment, and compute since.
+fn may_be_signalled(is_runnable: impl FnOnce() -> Option<bool>) -> bool {
+    is_runnable() == Some(true)
 }
 
 /// The entry of a desk in a list that grows as desks are used.
