@@ -737,8 +737,8 @@ impl Watched {
     }
 }
 
-/// Whether a signal interrupts no call of a thread, as far as can be known: it runs now. That it was
-/// found blocked before says nothing: it may have waited for a moment, and compute since.
+/// Whether a signal interrupts no call of a thread, as far as can be known: it runs now. That it
+/// was found blocked before says nothing: it may have waited for a moment, and compute since.
 fn may_be_signalled(is_runnable: impl FnOnce() -> Option<bool>) -> bool {
     is_runnable() == Some(true)
 }
