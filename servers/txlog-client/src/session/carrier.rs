@@ -10,9 +10,10 @@
 //! Records of a producer have the numbers 0, 1, 2 and so on, and the portions under way are those
 //! with the latest. A portion that the server refused leaves a gap, and those behind it are refused
 //! for that: they wait in `again` until nothing is under way, and are then a new producer's, which
-//! begins with 0. So what is in `again` comes before what is in `ready`. A portion that was sent,
-//! and whose outcome is unknown, leaves a gap as well; then all that were sent are unknown, since
-//! nobody can tell any more which of them the server has.
+//! begins with 0. So what is in `again` comes before what is in `ready`. If the connection ends
+//! meanwhile, they are not repeated: none of them can have been stored behind the gap. A portion that
+//! was sent, and whose outcome is unknown, leaves a gap as well; then all that were sent are unknown,
+//! since nobody can tell any more which of them the server has.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -56,6 +57,8 @@ pub(super) struct Carrier {
     /// Whether a log that has failed is hoped for.
     waits_for_log: bool,
     producer: Produced,
+    /// A portion of the producer is surely not stored, so none of those behind it can be.
+    has_gap: bool,
     /// How often the records became a new producer's since one was stored.
     renewals: u32,
     /// The best way that the servers' store supports, as far as it is known.
@@ -121,6 +124,7 @@ impl Carrier {
                 producer,
                 number: 0,
             },
+            has_gap: false,
             renewals: 0,
             supported: Way::Batches,
             way: Way::Batches,
@@ -245,6 +249,11 @@ impl Carrier {
     /// tell that it is.
     async fn resume(&mut self, client: &Client, info: &ServerInfo) -> Result<(), ClientError> {
         self.take_back_unsent();
+        if self.has_gap {
+            let behind = self.under_way.drain(..);
+            self.again
+                .extend(behind.flat_map(|portion| portion.entries));
+        }
         if let Some(sent) = self.under_way.front() {
             let why = match () {
                 () if !self.way.max(sent.way).may_repeat() => {
@@ -434,17 +443,18 @@ impl Carrier {
                 client.abandon(error.clone());
                 return Err(error);
             }
-            Verdict::Renew if self.renewals < RENEWALS_MAX => self.again.extend(portion.entries),
-            Verdict::Less => self.again.extend(portion.entries),
+            Verdict::Renew if self.renewals < RENEWALS_MAX => self.put_again(portion),
+            Verdict::Less => self.put_again(portion),
             Verdict::Renew | Verdict::NotStored => {
+                self.has_gap = portion.way.may_repeat();
                 let not_stored = AppendError::NotStored { why: error };
                 portion.failed(&not_stored, &self.room);
-                self.leave_gap();
+                self.renew_if_all_answered();
             }
             Verdict::Unknown => {
                 let unknown = AppendError::Unknown { why: error.clone() };
                 portion.failed(&unknown, &self.room);
-                self.leave_gap();
+                self.renew_if_all_answered();
                 return match client.end() {
                     Some(_) => Err(error),
                     None => Ok(()),
@@ -454,14 +464,21 @@ impl Carrier {
         Ok(())
     }
 
+    /// It is surely not stored.
+    fn put_again(&mut self, portion: Portion) {
+        self.has_gap = portion.way.may_repeat();
+        self.again.extend(portion.entries);
+    }
+
     /// The numbers of the producer have a gap now, so that the server refuses what follows.
-    fn leave_gap(&mut self) {
+    fn renew_if_all_answered(&mut self) {
         if self.way.may_repeat() && self.under_way.is_empty() {
             self.renew();
         }
     }
 
     fn renew(&mut self) {
+        self.has_gap = false;
         self.producer = Produced {
             producer: self.producer.producer.wrapping_add(1),
             number: 0,

@@ -45,8 +45,12 @@ pub(super) struct State {
     pub(super) supports: Supports,
     /// Of so many requests that append, one ends the connection; half of these are stored before.
     pub(super) cut_one_in: u64,
+    /// The connection ends at the request that appends and comes as this one.
+    pub(super) cut_at: Option<usize>,
     /// Requests are neither stored nor answered.
     pub(super) is_hung: bool,
+    /// Requests wait, and are then answered.
+    pub(super) is_held: bool,
     /// Requests that append are not answered.
     pub(super) is_silent: bool,
     /// How many requests that append have come.
@@ -77,7 +81,9 @@ impl Fake {
             refuse_hellos: None,
             supports,
             cut_one_in: 0,
+            cut_at: None,
             is_hung: false,
+            is_held: false,
             is_silent: false,
             arrived: 0,
             refuse: None,
@@ -90,8 +96,8 @@ impl Fake {
         self.0.lock().unwrap()
     }
 
-    pub(super) fn change(&self, change: impl FnOnce(&mut State)) {
-        change(&mut self.state());
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.state())
     }
 
     /// Serves until the listener's task ends; returns the address.
@@ -119,6 +125,9 @@ impl Fake {
             if let Request::Read { wait_ms: 1.., .. } = request {
                 // So that an end of the log is not asked for again and again.
                 evenkeel::time::sleep(Duration::from_millis(2)).await;
+            }
+            while self.state().is_held {
+                evenkeel::time::sleep(Duration::from_millis(1)).await;
             }
             let answer = self.state().answer(request)?;
             if let Some(answer) = answer {
@@ -179,6 +188,9 @@ impl State {
         self.arrived += usize::from(appends);
         if appends && self.is_hung {
             return Some(None);
+        }
+        if appends && self.cut_at == Some(self.arrived) {
+            return None;
         }
         let is_cut = appends && self.chance(self.cut_one_in);
         if is_cut && self.chance(2) {
