@@ -11,9 +11,9 @@
 //! with the latest. A portion that the server refused leaves a gap, and those behind it are refused
 //! for that: they wait in `again` until nothing is under way, and are then a new producer's, which
 //! begins with 0. So what is in `again` comes before what is in `ready`. If the connection ends
-//! meanwhile, they are not repeated: none of them can have been stored behind the gap. A portion that
-//! was sent, and whose outcome is unknown, leaves a gap as well; then all that were sent are unknown,
-//! since nobody can tell any more which of them the server has.
+//! meanwhile, they are not repeated: none of them can have been stored behind the gap. A portion
+//! that was sent, and whose outcome is unknown, leaves a gap as well; then all that were sent are
+//! unknown, since nobody can tell any more which of them the server has.
 
 use std::collections::VecDeque;
 use std::future::Future;
