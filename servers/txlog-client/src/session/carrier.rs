@@ -432,6 +432,17 @@ impl Carrier {
             self.supported = self.supported.max(less);
             self.way = self.way.max(less);
         }
+        self.act_on(verdict, portion, client, error)
+    }
+
+    /// Does what is to be done about a portion that failed so.
+    fn act_on(
+        &mut self,
+        verdict: Verdict,
+        mut portion: Portion,
+        client: &Client,
+        error: ClientError,
+    ) -> Result<(), ClientError> {
         match verdict {
             Verdict::Repeat => {
                 if error.code() == Some(Code::LogFailedBefore) {
