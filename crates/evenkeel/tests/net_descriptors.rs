@@ -6,36 +6,13 @@
 
 mod support;
 
-use std::fs::File;
 use std::io::{self, Write};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use evenkeel::net::{TcpListener, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixStream};
 use evenkeel::runtime::Builder;
-use nix::sys::resource::{Resource, setrlimit};
-use support::{descriptors, within};
+use support::{alone, descriptors, take_every_descriptor, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-const ALONE: &str = "EVENKEEL_TEST_ALONE";
-
-/// Runs `body` if this process was started for `test` alone, otherwise starts such a process.
-fn alone(test: &str, body: impl FnOnce()) {
-    if std::env::var_os(ALONE).is_some_and(|name| name == test) {
-        return body();
-    }
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
-        .env(ALONE, test)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success() && said.contains("1 passed"),
-        "{said}\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-}
 
 #[test]
 fn every_descriptor_is_closed() {
@@ -153,20 +130,4 @@ async fn assert_paced(mut accept: impl AsyncFnMut() -> io::Result<()>) {
     }
     // The first failure comes at once.
     assert!(start.elapsed() >= Duration::from_millis(10) * (FAILURES - 1));
-}
-
-/// Lowers the limit of this process and opens files until it is reached.
-fn take_every_descriptor() -> Vec<File> {
-    setrlimit(Resource::RLIMIT_NOFILE, 128, 128).unwrap();
-    let mut taken = Vec::new();
-    loop {
-        match File::open("/dev/null") {
-            Ok(file) => taken.push(file),
-            Err(error) => {
-                assert_eq!(error.raw_os_error(), Some(libc::EMFILE));
-                assert!(!taken.is_empty());
-                return taken;
-            }
-        }
-    }
 }

@@ -11,9 +11,8 @@
 //! Beside the queue stands its *sweep*: the deadlines of the readers that are held back
 //! ([`pace`](super::pace)).
 //!
-//! All orderings here are `Relaxed`. `closed` is accessed under the lock of `slots`. `registered`
-//! tells only whether a check is worth it: the first event of a descriptor that another thread
-//! registers comes at the owner's next check or sleep, which follow soon whatever is read.
+//! The first event of a descriptor that another thread registers comes at the owner's next check or
+//! sleep, which follow soon, whether or not the owner knows already that it has a descriptor.
 
 use std::io;
 use std::mem;
@@ -26,18 +25,14 @@ use crate::clock::Clock;
 use crate::io::interest::{Interest, Ready};
 use crate::io::pressure::Pressure;
 use crate::io::readiness::{Ground, Readiness, WakeList};
-use crate::io::slots::{Slots, Token};
-use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::io::registrations::Registrations;
+use crate::io::slots::Token;
 use crate::sync::{Arc, Mutex};
-use crate::sys::prefetch::prefetch;
 use crate::sys::watermark;
 use crate::timer::timers::{Key, Timers};
 
 /// The token of a worker's wake-up; no descriptor has it, see `slots`.
 const WAKE: mio::Token = mio::Token(usize::MAX);
-
-/// How many cache lines an event touches of its descriptor's readiness.
-const READINESS_LINES: usize = 2;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Checked {
@@ -58,12 +53,7 @@ pub(crate) struct Driver {
     /// Where descriptors are registered.
     kernel: mio::Registry,
     waker: mio::Waker,
-    slots: Mutex<Slots<Arc<Readiness>>>,
-    /// How many descriptors are registered, to be read without the lock: a queue without any needs
-    /// no check.
-    registered: AtomicUsize,
-    /// Whether the driver has shut down. Accessed under the lock of `slots`.
-    closed: AtomicBool,
+    registrations: Registrations,
     /// The descriptors whose readers are held back, by the tick at which they are due.
     sweep: Timers<Arc<Readiness>>,
     /// Kept so that sweeps allocate nothing.
@@ -101,9 +91,7 @@ impl Driver {
             }),
             kernel,
             waker,
-            slots: Mutex::new(Slots::new()),
-            registered: AtomicUsize::new(0),
-            closed: AtomicBool::new(false),
+            registrations: Registrations::new(),
             sweep: Timers::new(),
             due: Mutex::new(Vec::new()),
             pressure: Pressure::new(|duration| clock.cycles_of(duration)),
@@ -114,12 +102,11 @@ impl Driver {
     /// Whether a check could find anything but a wake-up.
     #[inline]
     pub(crate) fn has_descriptors(&self) -> bool {
-        // Relaxed: see the module.
-        self.registered.load(Ordering::Relaxed) > 0
+        !self.registrations.is_empty()
     }
 
     pub(crate) fn descriptors(&self) -> usize {
-        self.slots.lock().len()
+        self.registrations.len()
     }
 
     /// Registers a descriptor for the directions of `interest`. Its first event comes at once if it
@@ -135,13 +122,7 @@ impl Driver {
         readiness: &Arc<Readiness>,
         interest: Interest,
     ) -> io::Result<Token> {
-        let mut slots = self.slots.lock();
-        // Relaxed: under the lock.
-        if self.closed.load(Ordering::Relaxed) {
-            return Err(ended());
-        }
-        let token = slots.insert(Arc::clone(readiness));
-        drop(slots);
+        let token = self.registrations.enter(readiness).ok_or_else(ended)?;
         let interest = match (interest.is_readable(), interest.is_writable()) {
             (true, false) => mio::Interest::READABLE,
             (false, true) => mio::Interest::WRITABLE,
@@ -151,27 +132,27 @@ impl Driver {
             .kernel
             .register(&mut SourceFd(&fd), mio::Token(token.0), interest)
         {
-            let removed = self.slots.lock().remove(token);
-            debug_assert!(removed.is_some(), "nobody else has the token yet");
+            self.registrations.leave(token);
             return Err(error);
         }
-        // Relaxed: see the module.
-        self.registered.fetch_add(1, Ordering::Relaxed);
         Ok(token)
     }
 
-    /// Undoes `register`. Events that are on their way are recognized by their token and dropped.
+    /// Undoes `register`, of a descriptor that stays open. Events that are on their way are
+    /// recognized by their token and dropped.
     ///
     /// # Errors
     ///
     /// The kernel no longer knows the descriptor. The slot is freed all the same.
     pub(crate) fn deregister(&self, fd: RawFd, token: Token) -> io::Result<()> {
-        if self.slots.lock().remove(token).is_some() {
-            // Relaxed: see the module.
-            let before = self.registered.fetch_sub(1, Ordering::Relaxed);
-            debug_assert!(before > 0, "more descriptors left than were registered");
-        }
+        self.registrations.leave(token);
         self.kernel.deregister(&mut SourceFd(&fd))
+    }
+
+    /// As [`deregister`](Self::deregister), for a descriptor without duplicates that is closed
+    /// right afterwards: the kernel then forgets it, without a system call of its own.
+    pub(crate) fn forget(&self, token: Token) {
+        self.registrations.leave(token);
     }
 
     /// Announces that the owner goes to sleep in [`check`](Self::check). Returns the tick of the
@@ -254,25 +235,14 @@ impl Driver {
         if events.is_empty() {
             return checked;
         }
-        let slots = self.slots.lock();
-        for event in events.iter() {
-            if let Some(readiness) = slots.resolve(Token(event.token().0)) {
-                prefetch(Arc::as_ptr(readiness), READINESS_LINES);
-            }
-        }
-        for event in events.iter() {
-            if event.token() == WAKE {
-                // An owner that gets its wake-up is awake already.
-                *wake_up |= !by_owner;
-                continue;
-            }
-            // The token of a stale event resolves to nothing.
-            if let Some(readiness) = slots.resolve(Token(event.token().0)) {
-                checked.events += 1;
-                let ready = ready_of(event);
-                checked.deliveries += readiness.arrive(ready, &self.ground(readiness), wakers);
-            }
-        }
+        // An owner that gets its wake-up is awake already.
+        *wake_up |= !by_owner && events.iter().any(|event| event.token() == WAKE);
+        let of = |event: &mio::event::Event| (Token(event.token().0), ready_of(event));
+        (checked.events, checked.deliveries) = self
+            .registrations
+            .deliver(events.iter().map(of), |readiness, ready| {
+                readiness.arrive(ready, &self.ground(readiness), wakers)
+            });
         checked
     }
 
@@ -288,13 +258,7 @@ impl Driver {
 
     /// Wakes all waiters and refuses new ones: no more events will come.
     pub(crate) fn shut_down(&self, wakers: &mut WakeList) {
-        let slots = self.slots.lock();
-        // Relaxed: under the lock.
-        self.closed.store(true, Ordering::Relaxed);
-        for readiness in slots.iter() {
-            readiness.set(Ready::SHUTDOWN, wakers);
-        }
-        drop(slots);
+        self.registrations.close(wakers);
         // All readers that were held back have been woken. The entries may hold the last references
         // to wakers, whose drop may run any code, so they are dropped without a lock.
         let mut held = Vec::new();

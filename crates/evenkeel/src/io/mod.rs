@@ -7,6 +7,7 @@ pub(crate) mod interest;
 pub(crate) mod pace;
 pub(crate) mod pressure;
 pub(crate) mod readiness;
+pub(crate) mod registrations;
 pub(crate) mod slots;
 #[cfg(not(evenkeel_loom))]
 pub mod unix;

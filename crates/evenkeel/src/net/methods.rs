@@ -111,7 +111,6 @@ macro_rules! readiness {
 macro_rules! stream {
     ($stream:ident, $mio:ty, $address:ty) => {
         impl $stream {
-            #[cfg(any(feature = "hyper", feature = "futures-io"))]
             pub(crate) fn source(&self) -> &$crate::net::source::Source<$mio> {
                 &self.io
             }
@@ -346,13 +345,21 @@ macro_rules! writing {
 /// Methods of every listener for accepting, and `from_mio`. Its struct has the fields
 /// `io: Source<_>` and `pause: Pause`. The attributes are those of `accept`: what it returns.
 macro_rules! listener {
-    ($(#[$doc:meta])* $listener:ident, $mio:ty => $stream:ident, $address:ty) => {
+    ($(#[$doc:meta])* $listener:ident, $mio:ty => $stream:ident, $mio_stream:ty, $address:ty) => {
         impl $listener {
             pub(super) fn from_mio(listener: $mio) -> ::std::io::Result<Self> {
                 Ok(Self {
                     io: $crate::net::source::Source::new(listener)?,
                     pause: $crate::net::accept::Pause::new(),
                 })
+            }
+
+            fn accepted(&self, stream: $mio_stream) -> ::std::io::Result<$stream> {
+                let mut stream = $stream::from_mio(stream)?;
+                if self.io.pinned().is_some() {
+                    stream.io.keep_here();
+                }
+                Ok(stream)
             }
 
             $(#[$doc])*
@@ -379,7 +386,7 @@ macro_rules! listener {
                 let direction = $crate::net::source::Direction::Read;
                 let accepted = self.io.io(direction, accept).await;
                 let (stream, from) = self.pause.note(accepted)?;
-                Ok(($stream::from_mio(stream)?, from))
+                Ok((self.accepted(stream)?, from))
             }
 
             /// Like [`accept`](Self::accept), for one waiter at a time.
@@ -396,7 +403,7 @@ macro_rules! listener {
                 let direction = $crate::net::source::Direction::Read;
                 let accepted = ::std::task::ready!(self.io.poll_io(cx, direction, accept));
                 let (stream, from) = self.pause.note(accepted)?;
-                ::std::task::Poll::Ready(Ok(($stream::from_mio(stream)?, from)))
+                ::std::task::Poll::Ready(Ok((self.accepted(stream)?, from)))
             }
         }
     };
@@ -438,17 +445,20 @@ macro_rules! options {
     };
 }
 
-/// Access to the descriptor of every socket, and of every end of a pipe.
+/// Access to the descriptor of every socket, and of every end of a pipe. Whoever has it may make a
+/// duplicate.
 macro_rules! as_fd {
     ($socket:ident) => {
         impl ::std::os::fd::AsFd for $socket {
             fn as_fd(&self) -> ::std::os::fd::BorrowedFd<'_> {
+                self.io.hand_out();
                 self.io.get_ref().as_fd()
             }
         }
 
         impl ::std::os::fd::AsRawFd for $socket {
             fn as_raw_fd(&self) -> ::std::os::fd::RawFd {
+                self.io.hand_out();
                 self.io.get_ref().as_raw_fd()
             }
         }
@@ -476,7 +486,10 @@ macro_rules! descriptor {
             /// The mode cannot be set, or there is no current runtime.
             pub fn from_std(socket: $std) -> ::std::io::Result<Self> {
                 socket.set_nonblocking(true)?;
-                Self::from_mio(<$mio>::from_std(socket))
+                let socket = Self::from_mio(<$mio>::from_std(socket))?;
+                // Others may have duplicates.
+                socket.io.hand_out();
+                Ok(socket)
             }
 
             /// Gives the socket back to the standard library. It is still in non-blocking mode.

@@ -27,6 +27,15 @@
 //! ```
 //!
 //! [`TcpSocket`] sets those that must be set before `bind`, `connect` or `listen`.
+//!
+//! # Closing, and duplicates
+//!
+//! A dropped socket is closed. Its readiness queue is told so only if the descriptor may have a
+//! duplicate, which saves a system call for each connection. It may have one if it came from
+//! elsewhere (`from_std`, `TryFrom`), or if somebody has called `as_fd` or `as_raw_fd`, as
+//! `SockRef::from` in the example above does. A duplicate that was made otherwise, by a `fork`
+//! without `exec`, does no harm: events of a descriptor that was closed reach nobody. But as long
+//! as the duplicate is open, such events may wake a worker in vain.
 
 // `source` is the base of all sockets, and `stream` of byte streams. `methods`, `halves`
 // and `datagrams` define the methods that several types share. `read` reads into uninitialised

@@ -7,18 +7,26 @@
 //! of another one that has room ([`placement`](crate::sched::placement)). It may move when its task
 //! waits. A connection whose data always arrives in time is never registered.
 //!
+//! At its end the kernel has to be told only if the descriptor may have a duplicate: then closing it
+//! would leave it in the readiness queue, which would report its events as long as the duplicate
+//! lives. So a source notes that its descriptor was *handed out*: that it came from elsewhere, or
+//! that somebody was given its number or a reference to it, by `as_fd` or `as_raw_fd`. Other
+//! descriptors are closed without a word (`io/registrations.rs`).
+//!
 //! # Orderings
 //!
 //! `registered` is set once, with Release, after `home` and `worker`; whoever needs these loads it
 //! with Acquire. `worker` changes under the lock of `home`; without it, it is a hint, or that of a
 //! descriptor with a mode of delivery, which does not move. A Relaxed load decides only whether
 //! events can be relied on: an unregistered descriptor gets none, and the task tries. `brought` is
-//! `Relaxed` because only the reader changes it.
+//! `Relaxed` because only the reader changes it. `handed_out` is Relaxed, as it is read by the owner
+//! of the whole source, who has it by some synchronisation. `ended` is Relaxed: a thread that sees
+//! it too late sends the end of the stream a second time, which changes nothing.
 
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::task::{Context, Poll, Waker, ready};
 
 use crate::counters::deliveries::DeliveryCounts;
@@ -35,6 +43,17 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex};
 
 use super::waits::note_descriptor;
+
+/// On which worker a descriptor is registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Where its task first waits, or another one with room; and it moves.
+    Any,
+    /// Where its task first waits; it leaves that worker only if it is overloaded.
+    Here,
+    /// On this one, for good.
+    Worker(usize),
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Registration {
@@ -62,11 +81,17 @@ pub(crate) struct Source<E: AsRawFd> {
     brought: AtomicU64,
     /// The directions whose events are asked for.
     interest: Interest,
+    place: Place,
+    /// Whether the descriptor may have duplicates.
+    handed_out: AtomicBool,
+    /// Whether the end of the stream was sent.
+    ended: AtomicBool,
     runtime: Handle,
 }
 
 impl<E: AsRawFd> Source<E> {
-    /// Takes a non-blocking descriptor on which both directions may be tried at once.
+    /// Takes a non-blocking descriptor on which both directions may be tried at once, and of which
+    /// nobody else knows: see [`hand_out`](Self::hand_out).
     pub(crate) fn new(io: E) -> io::Result<Self> {
         Self::with_readiness(io, Ready::READABLE | Ready::WRITABLE)
     }
@@ -79,10 +104,13 @@ impl<E: AsRawFd> Source<E> {
 
     fn with_readiness(io: E, ready: Ready) -> io::Result<Self> {
         let runtime = Handle::try_current().map_err(io::Error::other)?;
-        Ok(Self::on(runtime, io, ready))
+        let mut source = Self::on(runtime, io, ready);
+        *source.handed_out.get_mut() = false;
+        Ok(source)
     }
 
     /// A descriptor of the given runtime, on which the directions of `ready` may be tried at once.
+    /// It may have duplicates.
     pub(crate) fn on(runtime: Handle, io: E, ready: Ready) -> Self {
         let both = Interest::READABLE | Interest::WRITABLE;
         Self::with_interest(runtime, io, ready, both)
@@ -99,12 +127,60 @@ impl<E: AsRawFd> Source<E> {
             brought: AtomicU64::new(0),
             home: Mutex::new(None),
             interest,
+            place: Place::Any,
+            handed_out: AtomicBool::new(true),
+            ended: AtomicBool::new(false),
             runtime,
         }
     }
 
     pub(crate) fn runtime(&self) -> &Handle {
         &self.runtime
+    }
+
+    /// Makes it a descriptor of one worker. To be called before it is waited for.
+    pub(crate) fn pin(&mut self, worker: usize) {
+        debug_assert!(worker < self.runtime.shared().seats.len(), "no such worker");
+        self.place = Place::Worker(worker);
+    }
+
+    /// The worker that it is pinned to.
+    pub(crate) fn pinned(&self) -> Option<usize> {
+        match self.place {
+            Place::Worker(worker) => Some(worker),
+            Place::Any | Place::Here => None,
+        }
+    }
+
+    /// Keeps it on the worker where its task first waits, unless that is overloaded. To be called
+    /// before it is waited for.
+    pub(crate) fn keep_here(&mut self) {
+        self.place = Place::Here;
+    }
+
+    /// Notes that the descriptor may have duplicates, or get some, so that it is deregistered at the
+    /// end. To be called before anybody else learns its number.
+    #[inline]
+    pub(crate) fn hand_out(&self) {
+        // Relaxed: see the module.
+        self.handed_out.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the descriptor may have duplicates.
+    pub(crate) fn is_handed_out(&self) -> bool {
+        // Relaxed: see the module.
+        self.handed_out.load(Ordering::Relaxed)
+    }
+
+    /// The end of the stream was sent.
+    pub(crate) fn note_end(&self) {
+        // Relaxed: see the module.
+        self.ended.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        // Relaxed: see the module.
+        self.ended.load(Ordering::Relaxed)
     }
 
     pub(crate) fn readiness(&self) -> &Readiness {
@@ -386,7 +462,13 @@ impl<E: AsRawFd> Source<E> {
         if self.registered.load(Ordering::Acquire) {
             // Relaxed: a hint, which is compared again under the lock.
             let worker = self.worker.load(Ordering::Relaxed);
-            if self.runtime.shared().placement.moves_from(worker) {
+            let placement = &self.runtime.shared().placement;
+            let moves = match self.place {
+                Place::Any => placement.moves_from(worker),
+                Place::Here => placement.spreads_from(worker),
+                Place::Worker(_) => false,
+            };
+            if moves {
                 self.move_from(worker);
             }
             return Ok(());
@@ -396,7 +478,12 @@ impl<E: AsRawFd> Source<E> {
             // Relaxed: written under this lock only.
             debug_assert!(!self.registered.load(Ordering::Relaxed));
             let shared = self.runtime.shared();
-            let worker = shared.home_of_descriptor(context::worker_index(shared));
+            let here = context::worker_index(shared);
+            let worker = match self.place {
+                Place::Any => shared.home_of_descriptor(here),
+                Place::Here => here.unwrap_or_else(|| shared.next_home()),
+                Place::Worker(worker) => worker,
+            };
             let fd = self.get_ref().as_raw_fd();
             let driver = shared.driver(worker);
             let token = driver.register(fd, &self.readiness, self.interest)?;
@@ -439,7 +526,24 @@ impl<E: AsRawFd> Source<E> {
         let _ = shared.driver(from).deregister(fd, before.token);
     }
 
+    /// Takes a descriptor that stays open, or may have duplicates, out of its readiness queue.
     pub(crate) fn deregister(&mut self) -> io::Result<()> {
+        self.leave(Driver::deregister)
+    }
+
+    /// As [`deregister`](Self::deregister), if it is closed right afterwards and has no duplicates.
+    fn forget(&mut self) {
+        let forgotten = self.leave(|driver, _, token| {
+            driver.forget(token);
+            Ok(())
+        });
+        debug_assert!(forgotten.is_ok(), "the kernel was not asked");
+    }
+
+    fn leave(
+        &mut self,
+        leave: impl FnOnce(&Driver, RawFd, Token) -> io::Result<()>,
+    ) -> io::Result<()> {
         match (self.home.get_mut().take(), &self.io) {
             (Some(home), Some(io)) => {
                 // Relaxed: nobody else has the source any more.
@@ -447,7 +551,7 @@ impl<E: AsRawFd> Source<E> {
                 debug_assert_eq!(self.worker.load(Ordering::Relaxed), home.worker);
                 let driver = self.runtime.shared().driver(home.worker);
                 self.readiness.unsettle(&driver.ground(&self.readiness));
-                driver.deregister(io.as_raw_fd(), home.token)
+                leave(driver, io.as_raw_fd(), home.token)
             }
             _ => Ok(()),
         }
@@ -626,8 +730,12 @@ impl Drop for Enlisted<'_> {
 
 impl<E: AsRawFd> Drop for Source<E> {
     fn drop(&mut self) {
-        // An error means that the kernel no longer knows the descriptor, which is the aim.
-        let _ = self.deregister();
+        if self.is_handed_out() {
+            // An error means that the kernel no longer knows the descriptor, which is the aim.
+            let _ = self.deregister();
+        } else {
+            self.forget();
+        }
     }
 }
 
@@ -638,153 +746,4 @@ impl<E: AsRawFd + fmt::Debug> fmt::Debug for Source<E> {
 }
 
 #[cfg(all(test, not(evenkeel_loom)))]
-mod tests {
-    use std::time::Duration;
-
-    use crate::net::UnixStream;
-    use crate::runtime::Builder;
-    use crate::sched::context;
-    use crate::sched::placement::Level;
-    use crate::sync::atomic::{AtomicBool, Ordering};
-    use crate::sync::{Arc, thread};
-
-    const WORKERS: usize = 3;
-    const PAIRS: usize = 32;
-    /// In how many steps each worker is to have descriptors.
-    const STEPS: usize = 100;
-
-    async fn give(stream: &UnixStream) {
-        while stream.try_write(&[0]).is_err() {
-            stream.writable().await.unwrap();
-        }
-    }
-
-    /// Returns false at the end of the stream.
-    async fn take(stream: &UnixStream) -> bool {
-        loop {
-            match stream.try_read(&mut [0]) {
-                Ok(count) => return count == 1,
-                Err(_) => stream.readable().await.unwrap(),
-            }
-        }
-    }
-
-    async fn ping(stream: UnixStream, done: Arc<AtomicBool>) {
-        while !done.load(Ordering::Relaxed) {
-            give(&stream).await;
-            assert!(take(&stream).await);
-        }
-    }
-
-    async fn pong(stream: UnixStream) {
-        while take(&stream).await {
-            give(&stream).await;
-        }
-    }
-
-    /// Descriptors are driven from worker to worker while bytes pass. If an event is lost, or no
-    /// descriptor moves, the test does not end.
-    #[test]
-    fn descriptors_that_move_lose_no_event_and_leave_nothing() {
-        let runtime = Builder::new().workers(WORKERS).build().unwrap();
-        let shared = Arc::clone(runtime.handle().shared());
-        let done = Arc::new(AtomicBool::new(false));
-        let tasks: Vec<_> = (0..PAIRS)
-            .flat_map(|_| {
-                let (one, other) = runtime.block_on(async { UnixStream::pair().unwrap() });
-                let pings = runtime.spawn(ping(one, Arc::clone(&done)));
-                [pings, runtime.spawn(pong(other))]
-            })
-            .collect();
-        let levels = [Level::Overloaded, Level::Ordinary, Level::Roomy];
-        let mut had_some = [0; WORKERS];
-        for step in 0.. {
-            if had_some.iter().all(|&steps| steps >= STEPS) {
-                break;
-            }
-            for (worker, steps) in had_some.iter_mut().enumerate() {
-                *steps += usize::from(shared.driver(worker).descriptors() > 0);
-                let level = levels[(step / 3_usize.pow(worker as u32)) % 3];
-                shared.placement.note(worker, level, u64::MAX / 2);
-            }
-            thread::sleep(Duration::from_micros(50));
-        }
-        done.store(true, Ordering::Relaxed);
-        for task in tasks {
-            runtime.block_on(task).unwrap();
-        }
-        let left: usize = (0..WORKERS).map(|at| shared.driver(at).descriptors()).sum();
-        assert_eq!(left, 0);
-    }
-
-    /// Without hand-off, a worker that is stuck in a poll keeps its seat. Another one visits its
-    /// queue now and then, which is no way to serve a connection for long.
-    #[test]
-    fn descriptors_leave_a_worker_that_is_stuck() {
-        let mut builder = Builder::new();
-        let runtime = builder.workers(2).hand_off_after(None).build().unwrap();
-        let shared = Arc::clone(runtime.handle().shared());
-        let done = Arc::new(AtomicBool::new(false));
-        let (one, other) = runtime.block_on(async { UnixStream::pair().unwrap() });
-        let pings = runtime.spawn(ping(one, Arc::clone(&done)));
-        let pongs = runtime.spawn(pong(other));
-        let stuck = {
-            let (shared, done) = (Arc::clone(&shared), Arc::clone(&done));
-            runtime.spawn(async move {
-                while context::worker_index(&shared) != Some(0)
-                    || shared.driver(0).descriptors() == 0
-                {
-                    crate::task::yield_now().await;
-                }
-                while shared.driver(0).descriptors() > 0 {
-                    thread::sleep(Duration::from_millis(1));
-                }
-                done.store(true, Ordering::Relaxed);
-            })
-        };
-        for task in [stuck, pings, pongs] {
-            runtime.block_on(task).unwrap();
-        }
-    }
-
-    /// A worker counts as one with room until its poll has lasted for long.
-    #[test]
-    fn descriptors_do_not_go_to_a_worker_in_a_poll() {
-        let mut builder = Builder::new();
-        let runtime = builder.workers(2).hand_off_after(None).build().unwrap();
-        let shared = Arc::clone(runtime.handle().shared());
-        let way = || {
-            for worker in 0..2 {
-                shared.placement.note(worker, Level::Roomy, u64::MAX / 2);
-            }
-            shared.way_of_descriptor(1, Some(1))
-        };
-        let begun = Arc::new(AtomicBool::new(false));
-        let gate = Arc::new(std::sync::Barrier::new(2));
-        // Each holds up the worker that it is on, so that one of the two comes to the other worker.
-        let polls = [(); 2].map(|()| {
-            let (shared, begun, gate) = (shared.clone(), begun.clone(), gate.clone());
-            runtime.spawn(async move {
-                while !begun.load(Ordering::Relaxed) {
-                    thread::sleep(Duration::from_micros(100));
-                    let is_there = context::worker_index(&shared) == Some(0);
-                    if is_there && !begun.swap(true, Ordering::Relaxed) {
-                        gate.wait();
-                        gate.wait();
-                    }
-                    crate::task::yield_now().await;
-                }
-            })
-        });
-        gate.wait();
-        let meanwhile = way();
-        gate.wait();
-        assert_eq!(meanwhile, None);
-        for poll in polls {
-            runtime.block_on(poll).unwrap();
-        }
-        while way() != Some(0) {
-            thread::yield_now();
-        }
-    }
-}
+mod tests;

@@ -28,9 +28,9 @@ const BUFFERS_MAX: usize = 1024;
 /// would kill a process that does not ignore it. On Apple's systems it is a socket option instead,
 /// which `mio` and `std` set.
 #[cfg(not(target_vendor = "apple"))]
-const SEND_FLAGS: SendFlags = SendFlags::NOSIGNAL;
+pub(crate) const SEND_FLAGS: SendFlags = SendFlags::NOSIGNAL;
 #[cfg(target_vendor = "apple")]
-const SEND_FLAGS: SendFlags = SendFlags::empty();
+pub(crate) const SEND_FLAGS: SendFlags = SendFlags::empty();
 
 /// A connected stream socket of `mio`.
 pub(crate) trait Stream: AsFd + AsRawFd {
@@ -161,13 +161,18 @@ pub(crate) fn poll_write_vectored<S: Stream>(
     })
 }
 
-/// Sends the end of the stream behind what was written.
+/// Sends the end of the stream behind what was written, unless that was done.
 pub(crate) fn shutdown_write<S: Stream>(source: &Source<S>) -> io::Result<()> {
+    if source.has_ended() {
+        return Ok(());
+    }
     match source.get_ref().shutdown(Shutdown::Write) {
         // The peer has reset the connection, and needs no end of the stream.
-        Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
-        result => result,
+        Err(error) if error.kind() == io::ErrorKind::NotConnected => {}
+        result => result?,
     }
+    source.note_end();
+    Ok(())
 }
 
 pub(super) fn try_read<S: Stream>(source: &Source<S>, buf: &mut [u8]) -> io::Result<usize> {

@@ -4,7 +4,8 @@
 //! wakes for itself: two that are half idle spend more than one that is busy. A descriptor of a
 //! worker with little to do moves to the first worker that has room. One of an overloaded worker
 //! moves to the worker that has taken its task from there. Both happen when its task waits, so a
-//! descriptor without traffic stays where it is.
+//! descriptor without traffic stays where it is. A listener of one worker does not move, and the
+//! connections that it has accepted do not gather.
 //!
 //! Times are in cycles. All orderings are `Relaxed`: hints. Where a descriptor is registered is a
 //! matter of speed alone.
@@ -82,6 +83,13 @@ impl Placement {
     #[inline]
     pub(crate) fn moves_from(&self, worker: usize) -> bool {
         !self.places[worker].follows(Plan::Stay)
+    }
+
+    /// As [`moves_from`](Self::moves_from), for a descriptor that only leaves a worker that is
+    /// overloaded.
+    #[inline]
+    pub(crate) fn spreads_from(&self, worker: usize) -> bool {
+        self.places[worker].follows(Plan::Spread)
     }
 
     /// Where a descriptor of the worker `from`, or one that would become its descriptor, goes

@@ -20,7 +20,7 @@ pub use {
     join_set::JoinSet,
     local::AccessError,
     local::LocalKey,
-    running::{NotInTask, change_class, class, id, name},
+    running::{NotInTask, change_class, class, id, name, worker},
 };
 
 /// Futures of this module that have names.

@@ -12,6 +12,27 @@ pub fn id() -> Option<Id> {
     context::with_worker(|worker| worker.and_then(Worker::running_id))
 }
 
+/// The worker whose place the calling thread has: its index in
+/// [`Stats::workers`](crate::stats::Stats::workers); `None` outside the workers.
+///
+/// A task may go on at another worker after any `.await`. This is a hint, for spreading work and
+/// for looking at where it runs.
+///
+/// # Examples
+///
+/// ```
+/// use evenkeel::task;
+///
+/// # #[evenkeel::main]
+/// # async fn main() {
+/// let worker = evenkeel::spawn(async { task::worker() });
+/// assert!(worker.await.unwrap().is_some());
+/// # }
+/// ```
+pub fn worker() -> Option<usize> {
+    context::with_worker(|worker| worker.map(Worker::index))
+}
+
 /// The name of the task that calls this, if it was given one ([`Builder`](crate::task::Builder));
 /// `None` outside tasks.
 ///

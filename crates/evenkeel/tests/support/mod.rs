@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::pin;
+use std::process::{Command, Output};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -94,6 +95,72 @@ pub(crate) fn descriptors() -> usize {
     })
     .unwrap()
     .count()
+}
+
+const ALONE: &str = "EVENKEEL_TEST_ALONE";
+
+/// Runs `body` if this process was started for `test` alone, otherwise starts such a process, which
+/// has the descriptors, limits and system calls of this one test.
+pub(crate) fn alone(test: &str, body: impl FnOnce()) {
+    if is_alone(test) {
+        return body();
+    }
+    let this = std::env::current_exe().unwrap();
+    let output = command_alone(Command::new(this), test).output().unwrap();
+    assert_passed(&output);
+}
+
+/// Whether this process was started for `test` alone.
+pub(crate) fn is_alone(test: &str) -> bool {
+    std::env::var_os(ALONE).is_some_and(|name| name == test)
+}
+
+/// A command that ends in the path of this program, completed so that it runs `test` alone.
+pub(crate) fn command_alone(mut command: Command, test: &str) -> Command {
+    command
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(ALONE, test);
+    command
+}
+
+/// Checks that a process of [`command_alone`] has run its test, and passed.
+pub(crate) fn assert_passed(output: &Output) {
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{said}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// Lowers the limit of this process and opens files until it is reached.
+#[cfg(target_os = "linux")]
+pub(crate) fn take_every_descriptor() -> Vec<std::fs::File> {
+    use nix::sys::resource::{Resource, setrlimit};
+
+    setrlimit(Resource::RLIMIT_NOFILE, 128, 128).unwrap();
+    let mut taken = Vec::new();
+    loop {
+        match std::fs::File::open("/dev/null") {
+            Ok(file) => taken.push(file),
+            Err(error) => {
+                assert_eq!(error.raw_os_error(), Some(libc::EMFILE));
+                assert!(!taken.is_empty());
+                return taken;
+            }
+        }
+    }
+}
+
+/// How many descriptors the readiness queues of this process watch. Each counts once for each
+/// duplicate of its queue.
+#[cfg(target_os = "linux")]
+pub(crate) fn watched() -> usize {
+    let queues = std::fs::read_dir("/proc/self/fdinfo").unwrap();
+    let infos = queues.filter_map(|queue| std::fs::read_to_string(queue.ok()?.path()).ok());
+    infos
+        .map(|info| info.lines().filter(|line| line.starts_with("tfd:")).count())
+        .sum()
 }
 
 /// Checks that the calling test, an `evenkeel::test`, closes what it opens: the descriptors are

@@ -4,7 +4,7 @@ use std::future;
 use std::io;
 use std::net::SocketAddr;
 
-use socket2::SockRef;
+use socket2::{Domain, SockRef, Socket, Type};
 
 use super::TcpStream;
 use crate::net::ToSocketAddrs;
@@ -12,6 +12,7 @@ use crate::net::accept::Pause;
 use crate::net::addr::each_address;
 use crate::net::methods;
 use crate::net::source::Source;
+use crate::runtime::Handle;
 
 /// How many connections may wait to be accepted. The 128 of std and mio are too few when all
 /// clients reconnect after a restart; one that finds no place tries again a second later.
@@ -33,7 +34,7 @@ const BACKLOG: i32 = 1_024;
 /// # Ok::<(), std::io::Error>(()) }).unwrap();
 /// ```
 pub struct TcpListener {
-    io: Source<mio::net::TcpListener>,
+    pub(super) io: Source<mio::net::TcpListener>,
     pause: Pause,
 }
 
@@ -67,11 +68,83 @@ impl TcpListener {
         })
         .await
     }
+
+    /// Binds one listener for each worker to the same address (`SO_REUSEPORT`), in the workers'
+    /// order. The system spreads the connections over them.
+    ///
+    /// Each listener is watched by its worker, so that a task that accepts from it runs there, and
+    /// so does a task that it spawns. A connection that it accepts is watched by the worker that it
+    /// was accepted on, too. Other workers help when that one is overloaded: they take tasks, with
+    /// their connections. In exchange, each worker wakes for itself, even if one would do; listen
+    /// with [`bind`](Self::bind) unless thousands of connections come in each second.
+    ///
+    /// Close all of them, or none: connections in the queue of a listener that is closed are reset,
+    /// although others go on at the same address. (On Linux, unless `net.ipv4.tcp_migrate_req` is
+    /// set.) Other processes of the same user can bind the address as well, and get a part of the
+    /// connections.
+    ///
+    /// # Errors
+    ///
+    /// As [`bind`](Self::bind). Then none is left.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: the sockets are closed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
+    /// use evenkeel::net::{TcpListener, TcpStream};
+    ///
+    /// let listeners = TcpListener::bind_per_worker("127.0.0.1:0").await?;
+    /// let address = listeners[0].local_addr()?;
+    /// for listener in listeners {
+    ///     evenkeel::spawn(async move {
+    ///         while let Ok((stream, _)) = listener.accept().await {
+    ///             // Runs on the same worker, as long as that is not overloaded.
+    ///             evenkeel::spawn(async move { drop(stream) });
+    ///         }
+    ///     });
+    /// }
+    /// TcpStream::connect(address).await?;
+    /// # Ok::<(), std::io::Error>(()) }).unwrap();
+    /// ```
+    pub async fn bind_per_worker<A: ToSocketAddrs>(addr: A) -> io::Result<Vec<Self>> {
+        each_address(addr, |addr| future::ready(bound_per_worker(addr))).await
+    }
+
+    /// The worker that watches this listener, if it is one of
+    /// [`bind_per_worker`](Self::bind_per_worker): its index in
+    /// [`Stats::workers`](crate::stats::Stats::workers).
+    pub fn worker(&self) -> Option<usize> {
+        self.io.pinned()
+    }
+}
+
+/// The first asks the system for a port, if `addr` has none; the others get the same.
+fn bound_per_worker(mut addr: SocketAddr) -> io::Result<Vec<TcpListener>> {
+    let runtime = Handle::try_current().map_err(io::Error::other)?;
+    let mut listeners = Vec::new();
+    for worker in 0..runtime.shared().seats.len() {
+        let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None)?;
+        socket.set_nonblocking(true)?;
+        socket.set_reuse_address(true)?;
+        socket.set_reuse_port(true)?;
+        socket.bind(&addr.into())?;
+        socket.listen(BACKLOG)?;
+        let socket = mio::net::TcpListener::from_std(socket.into());
+        let mut listener = TcpListener::from_mio(socket)?;
+        listener.io.pin(worker);
+        addr = listener.local_addr()?;
+        listeners.push(listener);
+    }
+    Ok(listeners)
 }
 
 methods::listener! {
     /// Waits for a connection and returns it with the peer's address.
-    TcpListener, mio::net::TcpListener => TcpStream, SocketAddr
+    TcpListener, mio::net::TcpListener => TcpStream, mio::net::TcpStream, SocketAddr
 }
 methods::options! {
     /// Options.

@@ -10,6 +10,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{TcpListener, TcpStream};
 use crate::net::methods;
+use crate::net::source::Source;
+use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// A TCP socket that can be configured before it connects or listens.
 ///
@@ -34,6 +36,9 @@ use crate::net::methods;
 /// ```
 pub struct TcpSocket {
     inner: Socket,
+    /// Whether the descriptor may have duplicates: see `net/source.rs`. Relaxed, as it is read by
+    /// the owner, who has it by some synchronisation.
+    handed_out: AtomicBool,
 }
 
 impl TcpSocket {
@@ -58,7 +63,10 @@ impl TcpSocket {
     fn new(domain: Domain) -> io::Result<Self> {
         let inner = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
         inner.set_nonblocking(true)?;
-        Ok(Self { inner })
+        Ok(Self {
+            inner,
+            handed_out: AtomicBool::new(false),
+        })
     }
 
     /// Takes over a socket of the standard library that is not connected, and sets it to
@@ -71,6 +79,7 @@ impl TcpSocket {
         stream.set_nonblocking(true)?;
         Ok(Self {
             inner: stream.into(),
+            handed_out: AtomicBool::new(true),
         })
     }
 
@@ -97,7 +106,13 @@ impl TcpSocket {
             Err(error) if !is_in_progress(&error) => return Err(error),
             _ => {}
         }
-        TcpStream::connected(mio::net::TcpStream::from_std(self.inner.into())).await
+        let is_handed_out = self.is_handed_out();
+        let stream = mio::net::TcpStream::from_std(self.inner.into());
+        let stream = Source::new_pending(stream)?;
+        if is_handed_out {
+            stream.hand_out();
+        }
+        TcpStream::connected(stream).await
     }
 
     /// Listens on the address given to [`bind`](Self::bind).
@@ -111,7 +126,23 @@ impl TcpSocket {
     pub fn listen(self, backlog: u32) -> io::Result<TcpListener> {
         self.inner
             .listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
-        TcpListener::from_mio(mio::net::TcpListener::from_std(self.inner.into()))
+        let is_handed_out = self.is_handed_out();
+        let listener = mio::net::TcpListener::from_std(self.inner.into());
+        let listener = TcpListener::from_mio(listener)?;
+        if is_handed_out {
+            listener.io.hand_out();
+        }
+        Ok(listener)
+    }
+
+    fn is_handed_out(&self) -> bool {
+        // Relaxed: see the field.
+        self.handed_out.load(Ordering::Relaxed)
+    }
+
+    fn hand_out(&self) {
+        // Relaxed: see the field.
+        self.handed_out.store(true, Ordering::Relaxed);
     }
 
     /// The address given to [`bind`](Self::bind), with the port that the system chose.
@@ -203,12 +234,14 @@ fn is_in_progress(error: &io::Error) -> bool {
 
 impl AsFd for TcpSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
+        self.hand_out();
         self.inner.as_fd()
     }
 }
 
 impl AsRawFd for TcpSocket {
     fn as_raw_fd(&self) -> RawFd {
+        self.hand_out();
         self.inner.as_raw_fd()
     }
 }

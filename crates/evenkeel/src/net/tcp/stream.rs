@@ -8,11 +8,13 @@ use std::time::Duration;
 use socket2::SockRef;
 use tokio::io::ReadBuf;
 
+use crate::io::{Interest, Ready};
 use crate::net::ToSocketAddrs;
 use crate::net::addr::each_address;
 use crate::net::source::{Direction, Source};
 use crate::net::stream::begin_delivery;
 use crate::net::{methods, read};
+use crate::sched::coop;
 
 /// A TCP connection.
 ///
@@ -65,26 +67,24 @@ impl TcpStream {
     /// Cancel safe: the socket is closed.
     pub async fn connect<A: ToSocketAddrs>(addr: A) -> io::Result<Self> {
         each_address(addr, |addr| async move {
-            Self::connected(mio::net::TcpStream::connect(addr)?).await
+            let stream = Source::new_pending(mio::net::TcpStream::connect(addr)?)?;
+            Self::connected(stream).await
         })
         .await
     }
 
-    /// Waits until `stream`, whose connection is being made, is connected.
-    pub(super) async fn connected(stream: mio::net::TcpStream) -> io::Result<Self> {
-        let io = Source::new_pending(stream)?;
-        io.io(Direction::Write, |stream| {
-            if let Some(error) = stream.take_error()? {
-                return Err(error);
+    /// Waits until a stream whose connection is being made is connected.
+    pub(super) async fn connected(io: Source<mio::net::TcpStream>) -> io::Result<Self> {
+        loop {
+            let seen = io.seen(Interest::WRITABLE).await?;
+            match outcome(seen.ready(), io.get_ref()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    io.readiness().clear_blocked(seen, Direction::Write);
+                }
+                result => break result?,
             }
-            match stream.peer_addr() {
-                Ok(_) => Ok(()),
-                // The event came before the peer's answer.
-                Err(error) if is_still_connecting(&error) => Err(io::ErrorKind::WouldBlock.into()),
-                Err(error) => Err(error),
-            }
-        })
-        .await?;
+        }
+        coop::got_on();
         begin_delivery(&io);
         Ok(Self { io })
     }
@@ -109,7 +109,7 @@ impl TcpStream {
     ///
     /// The error of the system call.
     pub fn linger(&self) -> io::Result<Option<Duration>> {
-        SockRef::from(self).linger()
+        SockRef::from(self.io.get_ref()).linger()
     }
 
     /// Makes closing the socket reset the connection and discard unsent bytes.
@@ -118,7 +118,7 @@ impl TcpStream {
     ///
     /// The error of the system call.
     pub fn set_zero_linger(&self) -> io::Result<()> {
-        SockRef::from(self).set_linger(Some(Duration::ZERO))
+        SockRef::from(self.io.get_ref()).set_linger(Some(Duration::ZERO))
     }
 
     /// Sets how long closing the socket waits for unsent bytes, in whole seconds.
@@ -131,7 +131,7 @@ impl TcpStream {
     ///
     /// The error of the system call.
     pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
-        SockRef::from(self).set_linger(linger)
+        SockRef::from(self.io.get_ref()).set_linger(linger)
     }
 }
 
@@ -153,6 +153,26 @@ methods::descriptor!(
 );
 methods::readiness!(TcpStream);
 methods::stream!(TcpStream, mio::net::TcpStream, SocketAddr);
+
+/// What has come of a connection whose socket is reported to be ready. `WouldBlock` if nothing has
+/// yet.
+fn outcome(ready: Ready, stream: &mio::net::TcpStream) -> io::Result<()> {
+    // Linux reports a socket that waits for its peer's answer as ready for nothing, and one whose
+    // connection has failed as closed. So the report says all.
+    let is_open = !ready.is_write_closed() && !ready.is_read_closed() && !ready.is_error();
+    if cfg!(target_os = "linux") && is_open {
+        return Ok(());
+    }
+    if let Some(error) = stream.take_error()? {
+        return Err(error);
+    }
+    match stream.peer_addr() {
+        Ok(_) => Ok(()),
+        // The event came before the peer's answer.
+        Err(error) if is_still_connecting(&error) => Err(io::ErrorKind::WouldBlock.into()),
+        Err(error) => Err(error),
+    }
+}
 
 /// Whether this error of `peer_addr` means that the connection is still being made.
 fn is_still_connecting(error: &io::Error) -> bool {

@@ -52,7 +52,7 @@ impl UnixListener {
 
 methods::listener! {
     /// Waits for a connection and returns it with the peer's address, most often an unnamed one.
-    UnixListener, mio::net::UnixListener => UnixStream, SocketAddr
+    UnixListener, mio::net::UnixListener => UnixStream, mio::net::UnixStream, SocketAddr
 }
 methods::descriptor!(
     UnixListener,

@@ -95,7 +95,7 @@ impl UnixStream {
     ///
     /// The error of the system call.
     pub fn peer_cred(&self) -> io::Result<UCred> {
-        UCred::of_peer(self.as_fd())
+        UCred::of_peer(self.io.get_ref().as_fd())
     }
 }
 

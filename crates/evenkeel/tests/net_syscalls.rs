@@ -1,0 +1,101 @@
+//! The system calls of a connection, counted by `strace`. Where there is no `strace`, the test
+//! passes without looking, and says so.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use std::collections::HashMap;
+use std::process::Command;
+
+use evenkeel::net::{TcpListener, TcpStream};
+use evenkeel::runtime::Builder;
+use support::{assert_passed, command_alone, is_alone, within};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+const CONNECTIONS: usize = 200;
+
+/// Each connection is made, carries a request and an answer, and ends: first the client, then the
+/// server, which hears of it.
+fn converse() {
+    let runtime = Builder::new().workers(1).build().unwrap();
+    runtime.block_on(within(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let client = evenkeel::spawn(async move {
+            for _ in 0..CONNECTIONS {
+                let mut stream = TcpStream::connect(address).await.unwrap();
+                stream.write_all(b"?").await.unwrap();
+                stream.read_exact(&mut [0]).await.unwrap();
+            }
+        });
+        for _ in 0..CONNECTIONS {
+            let (stream, _) = listener.accept().await.unwrap();
+            let (mut read, mut write) = stream.into_split();
+            read.read_exact(&mut [0]).await.unwrap();
+            write.write_all(b"!").await.unwrap();
+            assert_eq!(read.read(&mut [0]).await.unwrap(), 0);
+            drop(read);
+            drop(write);
+        }
+        client.await.unwrap();
+    }));
+}
+
+/// The rows of `strace -c`: the columns are time in per cent and seconds, microseconds a call,
+/// calls, errors if there were any, and the name.
+fn calls(table: &str) -> HashMap<String, usize> {
+    let row = |line: &str| {
+        let columns: Vec<_> = line.split_whitespace().collect();
+        let count = columns.get(3)?.parse().ok()?;
+        Some((columns.last()?.to_string(), count))
+    };
+    table.lines().filter_map(row).collect()
+}
+
+#[test]
+fn a_connection_needs_no_surplus_system_call() {
+    let name = "a_connection_needs_no_surplus_system_call";
+    if is_alone(name) {
+        return converse();
+    }
+    let file = std::env::temp_dir().join(format!("evenkeel-calls-{}", std::process::id()));
+    let mut traced = Command::new("strace");
+    traced.args(["-f", "-qq", "-c", "-o"]).arg(&file);
+    traced.arg(std::env::current_exe().unwrap());
+    let output = match command_alone(traced, name).output() {
+        Ok(output) => output,
+        Err(error) => return eprintln!("NOT CHECKED: strace cannot be started: {error}"),
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("ptrace") {
+        return eprintln!("NOT CHECKED: strace may not trace here: {said}");
+    }
+    assert_passed(&output);
+    let table = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let calls = calls(&table);
+    let of = |call: &str| calls.get(call).copied().unwrap_or(0);
+    for call in [
+        "socket",
+        "connect",
+        "accept4",
+        "getsockopt",
+        "getpeername",
+        "epoll_ctl",
+        "epoll_wait",
+        "recvfrom",
+        "sendto",
+        "shutdown",
+        "close",
+    ] {
+        let each = of(call) as f64 / CONNECTIONS as f64;
+        println!("{call:>12} {each:6.2} a connection");
+    }
+    // Both ends are registered, once; the rest is what a runtime and a listener need.
+    let few = CONNECTIONS / 10;
+    assert!(of("connect") >= CONNECTIONS, "{table}");
+    assert!(of("epoll_ctl") <= 2 * CONNECTIONS + few, "{table}");
+    for surplus in ["getpeername", "getsockopt", "shutdown"] {
+        assert!(of(surplus) <= few, "{surplus}: {table}");
+    }
+}
