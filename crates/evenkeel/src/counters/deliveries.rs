@@ -18,6 +18,9 @@ pub(crate) struct DeliveryCounts {
     /// Writes that took bytes, and the bytes.
     pub(crate) writes: Count,
     pub(crate) written: Count,
+    /// Writes that the kernel made from a pipe, and the bytes; among the above.
+    pub(crate) splices: Count,
+    pub(crate) spliced: Count,
     /// Bytes of ended deliveries.
     pub(crate) sizes: [Count; BUCKETS],
     /// Nanoseconds for which ended deliveries were held back.
@@ -35,6 +38,8 @@ impl DeliveryCounts {
             deliveries: Count::new(),
             writes: Count::new(),
             written: Count::new(),
+            splices: Count::new(),
+            spliced: Count::new(),
             sizes: std::array::from_fn(|_| Count::new()),
             delays: Histogram::new(),
             longest: Count::new(),
@@ -59,6 +64,12 @@ impl DeliveryCounts {
     pub(crate) fn count_write(&self, bytes: u64) {
         self.writes.add(1);
         self.written.add(bytes);
+    }
+
+    #[inline]
+    pub(crate) fn count_spliced(&self, bytes: u64) {
+        self.splices.add(1);
+        self.spliced.add(bytes);
     }
 
     #[inline]

@@ -5,6 +5,8 @@ pub(crate) mod delivery;
 pub(crate) mod driver;
 pub(crate) mod interest;
 pub(crate) mod pace;
+#[cfg(not(evenkeel_loom))]
+pub(crate) mod pipes;
 pub(crate) mod pressure;
 pub(crate) mod readiness;
 pub(crate) mod registrations;

@@ -52,6 +52,7 @@ pub(crate) mod source;
 pub(crate) mod stream;
 pub(crate) mod waits;
 
+pub mod splice;
 pub mod tcp;
 pub mod udp;
 #[cfg(unix)]

@@ -9,6 +9,7 @@ use crate::blocking::directories::Directories;
 use crate::blocking::lanes::Lanes;
 use crate::class::{ClassConfig, ClassError, define};
 use crate::clock::Clock;
+use crate::io::pipes::Pipes;
 use crate::sched::config::{Config, HogHook, Hook, NameFn};
 use crate::sched::extensions::Extensions;
 use crate::sched::shared::Shared;
@@ -363,6 +364,7 @@ impl Builder {
             .with(Lanes::new(&config, clock))
             .with(Directories::default())
             .with(Buffers::default())
+            .with(Pipes::new(clock))
             .with(Threads::default())
             .with(LastRead::default())
             .with(HogNames::default());

@@ -8,6 +8,7 @@ use super::deliveries::{DeliveryStats, OutputStats, ReadinessStats};
 use super::heavy::HeavyStats;
 use super::hogs::{HogFunction, HogStacks, HogStats};
 use super::lanes::{DiskStats, LaneStats};
+use super::splices::SpliceStats;
 use super::workers::WorkerStats;
 
 /// Turns a figure into what it has grown by since an earlier snapshot.
@@ -39,6 +40,7 @@ subtract! {
     ReadinessStats: events, deliveries;
     DeliveryStats: deliveries, bytes, reads, empty_reads, bytes_per_delivery, added_delay, swept;
     OutputStats: writes, bytes;
+    SpliceStats: splices, bytes, refused;
     LaneStats: done, refused, expired, waits, runs;
     DiskStats: ring_reads;
 }

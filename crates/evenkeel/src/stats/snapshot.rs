@@ -14,6 +14,7 @@ use super::hogs::{self, HogFunction, HogStacks, HogStats};
 use super::host::HostStats;
 use super::lanes::{DiskStats, LaneStats};
 use super::since::{Subtract, subtract_matching};
+use super::splices::{self, SpliceStats};
 use super::workers::{self, WorkerStats};
 
 /// A snapshot of what a runtime has done so far.
@@ -69,6 +70,8 @@ pub struct Stats {
     pub delivery: DeliveryStats,
     /// Writes to sockets.
     pub output: OutputStats,
+    /// What was moved from socket to socket without copying.
+    pub splice: SpliceStats,
     /// The threads for blocking work, at the moment.
     pub blocking: BlockingStats,
     /// The lanes of blocking work: that of `spawn_blocking` first, then those of devices, that of
@@ -118,6 +121,7 @@ impl Stats {
             },
             delivery: deliveries::read(shared, sum(|accounts| accounts.swept.load())),
             output: deliveries::read_output(shared),
+            splice: splices::read(shared),
             blocking: BlockingStats {
                 threads: general.threads,
                 idle: general.idle,
@@ -149,6 +153,7 @@ impl Stats {
         since.readiness.subtract(&earlier.readiness);
         since.delivery.subtract(&earlier.delivery);
         since.output.subtract(&earlier.output);
+        since.splice.subtract(&earlier.splice);
         let is_same = |now: &LaneStats, before: &LaneStats| now.name == before.name;
         subtract_matching(&mut since.lanes, &earlier.lanes, is_same);
         since.disk.subtract(&earlier.disk);

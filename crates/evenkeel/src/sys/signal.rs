@@ -56,3 +56,17 @@ fn send_byte(wake: &UnixStream) {
         libc::send(wake.as_raw_fd(), (&raw const byte).cast(), 1, FLAGS);
     }
 }
+
+/// Whether the process would be killed by writing to a peer that has gone. Rust's start-up code
+/// prevents that; a program in another language that links this one may not.
+#[cfg(target_os = "linux")]
+pub(crate) fn broken_pipe_kills() -> bool {
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: the call changes nothing without a new action, and writes the present one to a live
+    // structure of its type, for which zeros are valid as well.
+    let action = unsafe {
+        libc::sigaction(libc::SIGPIPE, std::ptr::null(), action.as_mut_ptr());
+        action.assume_init()
+    };
+    action.sa_sigaction == libc::SIG_DFL
+}

@@ -1,0 +1,209 @@
+//! Both directions, or one.
+
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::error::{TransferError, Way};
+use super::flow::{Ends, Flow, Splicer};
+use super::meter::{Meter, Moved};
+use super::socket::{Borrowed, ByPipe, Socket};
+use crate::io::pipes::Lent;
+
+/// Copies bytes between two streams in both directions, until both have ended.
+///
+/// As `tokio::io::copy_bidirectional`, with a bound on the bytes of one poll and without a buffer
+/// for a connection that has no traffic.
+///
+/// # Errors
+///
+/// A stream failed; the error says which, doing what, and how many bytes had been written.
+///
+/// # Cancel safety
+///
+/// Not cancel safe: see [the module](crate::net::splice#cancel-safety).
+pub async fn copy_bidirectional<A, B>(a: &mut A, b: &mut B) -> Result<Moved, TransferError>
+where
+    A: AsyncRead + AsyncWrite + Unpin + ?Sized,
+    B: AsyncRead + AsyncWrite + Unpin + ?Sized,
+{
+    copy_bidirectional_metered(a, b, &Meter::new()).await
+}
+
+/// As [`copy_bidirectional`], and counts on `meter`, which may have counted before.
+///
+/// # Errors
+///
+/// As [`copy_bidirectional`].
+///
+/// # Cancel safety
+///
+/// Not cancel safe: see [the module](crate::net::splice#cancel-safety).
+pub async fn copy_bidirectional_metered<A, B>(
+    mut a: &mut A,
+    mut b: &mut B,
+    meter: &Meter,
+) -> Result<Moved, TransferError>
+where
+    A: AsyncRead + AsyncWrite + Unpin + ?Sized,
+    B: AsyncRead + AsyncWrite + Unpin + ?Sized,
+{
+    both_ways(&mut a, &mut b, &ByCopy, &ByCopy, meter).await
+}
+
+/// Moves bytes between two sockets in both directions, until both have ended, on Linux without
+/// copying them into the process.
+///
+/// The sockets are borrowed exclusively, as this is the one waiter in each of their directions.
+///
+/// # Errors
+///
+/// A socket failed; the error says which, doing what, and how many bytes had been written.
+///
+/// # Cancel safety
+///
+/// Not cancel safe: see [the module](crate::net::splice#cancel-safety).
+pub async fn splice_bidirectional<A: Socket, B: Socket>(
+    a: &mut A,
+    b: &mut B,
+) -> Result<Moved, TransferError> {
+    splice_bidirectional_metered(a, b, &Meter::new()).await
+}
+
+/// As [`splice_bidirectional`], and counts on `meter`, which may have counted before.
+///
+/// # Errors
+///
+/// As [`splice_bidirectional`].
+///
+/// # Cancel safety
+///
+/// Not cancel safe: see [the module](crate::net::splice#cancel-safety).
+pub async fn splice_bidirectional_metered<A: Socket, B: Socket>(
+    a: &mut A,
+    b: &mut B,
+    meter: &Meter,
+) -> Result<Moved, TransferError> {
+    let (mut a, mut b) = (Borrowed(&*a), Borrowed(&*b));
+    both_ways(&mut a, &mut b, &ByPipe, &ByPipe, meter).await
+}
+
+/// Moves `len` bytes from one socket to another, or fewer if the stream ends before; on Linux
+/// without copying them into the process. Returns how many.
+///
+/// The end of the stream is not passed on. The sockets' other directions can be used meanwhile;
+/// reading from `from` and writing to `to` cannot, as this is the one waiter there.
+///
+/// # Errors
+///
+/// A socket failed; the error says which, doing what, and how many bytes had been written.
+///
+/// # Cancel safety
+///
+/// Not cancel safe: see [the module](crate::net::splice#cancel-safety).
+pub async fn splice<A: Socket, B: Socket>(
+    from: &A,
+    to: &B,
+    len: u64,
+) -> Result<u64, TransferError> {
+    let meter = Meter::new();
+    let mut flow = Flow::of(len);
+    let mut ends = Ends {
+        from: &mut Borrowed(from),
+        to: &mut Borrowed(to),
+        splicer: &ByPipe,
+        meter: &meter,
+        way: Way::Forth,
+    };
+    let done = poll_fn(|cx| flow.poll(cx, &mut ends)).await;
+    match done {
+        Ok(()) => Ok(meter.moved().forth),
+        Err(failure) => Err(TransferError::new(Way::Forth, failure, meter.moved())),
+    }
+}
+
+async fn both_ways<A, B, S, T>(
+    a: &mut A,
+    b: &mut B,
+    forth: &S,
+    back: &T,
+    meter: &Meter,
+) -> Result<Moved, TransferError>
+where
+    A: AsyncRead + AsyncWrite + Unpin,
+    B: AsyncRead + AsyncWrite + Unpin,
+    S: Splicer<A, B>,
+    T: Splicer<B, A>,
+{
+    let [mut there, mut back_again] = [(); 2].map(|()| Flow::to_the_end());
+    let done = poll_fn(|cx| {
+        let way = Way::Forth;
+        let polled = there.poll(
+            cx,
+            &mut Ends {
+                from: a,
+                to: b,
+                splicer: forth,
+                meter,
+                way,
+            },
+        );
+        let went = failed_by(polled, way)?;
+        let way = Way::Back;
+        let polled = back_again.poll(
+            cx,
+            &mut Ends {
+                from: b,
+                to: a,
+                splicer: back,
+                meter,
+                way,
+            },
+        );
+        let came = failed_by(polled, way)?;
+        ready!(went);
+        came.map(Ok)
+    });
+    match done.await {
+        Ok(()) => Ok(meter.moved()),
+        Err((way, failure)) => Err(TransferError::new(way, failure, meter.moved())),
+    }
+}
+
+type Failed = (Way, super::error::Failure);
+
+fn failed_by(
+    polled: Poll<Result<(), super::error::Failure>>,
+    way: Way,
+) -> Result<Poll<()>, Failed> {
+    match polled {
+        Poll::Ready(Ok(())) => Ok(Poll::Ready(())),
+        Poll::Ready(Err(failure)) => Err((way, failure)),
+        Poll::Pending => Ok(Poll::Pending),
+    }
+}
+
+/// Copies everything: there are no pipes.
+struct ByCopy;
+
+impl<R, W> Splicer<R, W> for ByCopy {
+    fn lend(&self, _from: &R) -> Option<Lent> {
+        None
+    }
+
+    fn poll_fill(
+        &self,
+        _cx: &mut Context<'_>,
+        _from: &R,
+        _pipe: &Lent,
+        _len: usize,
+    ) -> Poll<io::Result<usize>> {
+        unreachable!("there is no pipe")
+    }
+
+    fn poll_drain(&self, _cx: &mut Context<'_>, _to: &W, _pipe: &Lent) -> Poll<io::Result<usize>> {
+        unreachable!("there is no pipe")
+    }
+}
