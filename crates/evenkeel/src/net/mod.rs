@@ -52,6 +52,8 @@ pub(crate) mod source;
 pub(crate) mod stream;
 pub(crate) mod waits;
 
+#[cfg(unix)]
+pub mod handover;
 pub mod splice;
 pub mod tcp;
 pub mod udp;
