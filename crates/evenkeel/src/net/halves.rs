@@ -86,8 +86,8 @@ macro_rules! halves {
 
         impl Drop for OwnedWriteHalf {
             fn drop(&mut self) {
-                // The last half closes the socket, which sends the end of the stream as well, unless
-                // a duplicate keeps it open.
+                // The last half closes the socket, which sends the end of the stream as well,
+                // unless a duplicate keeps it open.
                 let closes =
                     Arc::strong_count(&self.stream) == 1 && !self.stream.io.is_handed_out();
                 if self.shuts_down && !closes {

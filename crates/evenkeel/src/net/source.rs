@@ -7,8 +7,8 @@
 //! of another one that has room ([`placement`](crate::sched::placement)). It may move when its task
 //! waits. A connection whose data always arrives in time is never registered.
 //!
-//! At its end the kernel has to be told only if the descriptor may have a duplicate: then closing it
-//! would leave it in the readiness queue, which would report its events as long as the duplicate
+//! At its end the kernel has to be told only if the descriptor may have a duplicate: then closing
+//! it would leave it in the readiness queue, which would report its events as long as the duplicate
 //! lives. So a source notes that its descriptor was *handed out*: that it came from elsewhere, or
 //! that somebody was given its number or a reference to it, by `as_fd` or `as_raw_fd`. Other
 //! descriptors are closed without a word (`io/registrations.rs`).
@@ -19,9 +19,9 @@
 //! with Acquire. `worker` changes under the lock of `home`; without it, it is a hint, or that of a
 //! descriptor with a mode of delivery, which does not move. A Relaxed load decides only whether
 //! events can be relied on: an unregistered descriptor gets none, and the task tries. `brought` is
-//! `Relaxed` because only the reader changes it. `handed_out` is Relaxed, as it is read by the owner
-//! of the whole source, who has it by some synchronisation. `ended` is Relaxed: a thread that sees
-//! it too late sends the end of the stream a second time, which changes nothing.
+//! `Relaxed` because only the reader changes it. `handed_out` is Relaxed, as it is read by the
+//! owner of the whole source, who has it by some synchronisation. `ended` is Relaxed: a thread that
+//! sees it too late sends the end of the stream a second time, which changes nothing.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -158,8 +158,8 @@ impl<E: AsRawFd> Source<E> {
         self.place = Place::Here;
     }
 
-    /// Notes that the descriptor may have duplicates, or get some, so that it is deregistered at the
-    /// end. To be called before anybody else learns its number.
+    /// Notes that the descriptor may have duplicates, or get some, so that it is deregistered at
+    /// the end. To be called before anybody else learns its number.
     #[inline]
     pub(crate) fn hand_out(&self) {
         // Relaxed: see the module.
@@ -488,6 +488,7 @@ impl<E: AsRawFd> Source<E> {
             let driver = shared.driver(worker);
             let token = driver.register(fd, &self.readiness, self.interest)?;
             *home = Some(Registration { worker, token });
+            // Relaxed: published by the Release below.
             self.worker.store(worker, Ordering::Relaxed);
             self.readiness.settle(fd);
             // Release pairs with the Acquire loads; it covers `worker` too.
