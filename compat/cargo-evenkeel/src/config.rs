@@ -2,8 +2,9 @@
 //!
 //! Cargo can print its configuration only as a nightly, so the files are read here in cargo's
 //! order: options of the command line, `.cargo/config.toml` in the folder and those above it, and
-//! the one in cargo's home.
+//! the one in cargo's home. Behind each come the files that it includes, the last one first.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
@@ -43,19 +44,23 @@ impl Config {
         let mut layers = Vec::new();
         for option in options.iter().rev() {
             let path = folder.join(option);
-            layers.push(if path.is_file() {
-                Layer::file(&path)?
+            let (layer, base) = if path.is_file() {
+                (Layer::file(&path)?, path.parent().unwrap_or(folder))
             } else {
-                Layer::parse(format!("--config {option}"), option, Path::new(option))?
-            });
+                let layer = Layer::parse(format!("--config {option}"), option, Path::new(option))?;
+                (layer, folder)
+            };
+            layer.add_to(&mut layers, base, &mut BTreeSet::from([path.clone()]))?;
         }
         let home = cargo_home();
         let above = folder.ancestors().map(|folder| folder.join(".cargo"));
-        for place in above.filter(|place| Some(place) != home.as_ref()) {
-            layers.extend(file_in(&place).map(|path| Layer::file(&path)).transpose()?);
+        let above = above.filter(|place| Some(place) != home.as_ref());
+        for place in above.chain(home.clone()) {
+            if let Some(path) = file_in(&place) {
+                let seen = &mut BTreeSet::from([path.clone()]);
+                Layer::file(&path)?.add_to(&mut layers, &place, seen)?;
+            }
         }
-        let last = home.as_deref().and_then(file_in);
-        layers.extend(last.map(|path| Layer::file(&path)).transpose()?);
         Ok(Self { layers })
     }
 
@@ -88,6 +93,27 @@ impl Config {
         targets
             .flatten()
             .any(|(name, target)| name.starts_with("cfg(") && target.get("runner").is_some())
+    }
+
+    /// The strongest layer whose flags for the compiler, for all targets or for some, have this.
+    pub fn has_rustflag(&self, flag: &str) -> Option<&str> {
+        let has = |flags: Option<&Value>| match flags {
+            Some(Value::String(flags)) => flags.contains(flag),
+            Some(Value::Array(flags)) => {
+                (flags.iter()).any(|word| word.as_str().is_some_and(|word| word.contains(flag)))
+            }
+            _ => false,
+        };
+        let is_it = |layer: &&Layer| {
+            let build = layer.table.get("build");
+            let targets = layer.table.get("target").and_then(Value::as_table);
+            let mut all = build
+                .into_iter()
+                .chain(targets.into_iter().flat_map(Table::values));
+            all.any(|table| has(table.get("rustflags")))
+        };
+        let layer = self.layers.iter().find(is_it)?;
+        Some(&layer.name)
     }
 
     /// The folder that the usual registry is replaced by, as `cargo vendor` asks for.
@@ -136,6 +162,39 @@ pub fn patch_in_manifest(path: &Path) -> Result<Option<Patch>, Error> {
 }
 
 impl Layer {
+    /// Adds this layer, and then what it includes by paths that are relative to this folder. Of
+    /// two included files the later is the stronger. A file that is in `seen` includes itself,
+    /// which cargo refuses.
+    fn add_to(
+        self,
+        layers: &mut Vec<Self>,
+        base: &Path,
+        seen: &mut BTreeSet<PathBuf>,
+    ) -> Result<(), Error> {
+        let included = self.included(base);
+        layers.push(self);
+        for (path, is_optional) in included.into_iter().rev() {
+            if is_optional && !path.exists() || !seen.insert(path.clone()) {
+                continue;
+            }
+            let folder = path.parent().unwrap_or(base);
+            Self::file(&path)?.add_to(layers, folder, seen)?;
+            seen.remove(&path);
+        }
+        Ok(())
+    }
+
+    /// The files that it includes, and whether each may be missing.
+    fn included(&self, base: &Path) -> Vec<(PathBuf, bool)> {
+        let entries = self.table.get("include").and_then(Value::as_array);
+        let path_of = |entry: &Value| {
+            let path = entry.get("path").unwrap_or(entry).as_str()?;
+            let is_optional = entry.get("optional").and_then(Value::as_bool);
+            Some((base.join(path), is_optional.unwrap_or_default()))
+        };
+        entries.into_iter().flatten().filter_map(path_of).collect()
+    }
+
     fn patch(&self) -> Option<Patch> {
         // A project may have its own Evenkeel from anywhere.
         let of_tokio = self.patch_of("tokio", is_usual);
@@ -223,6 +282,44 @@ mod tests {
         let config = config(&["alias.x='a'", "alias.x=['b', 'c d']"]);
         assert_eq!(config.alias("x").unwrap(), ["b", "c d"]);
         assert_eq!(config.alias("y"), None);
+    }
+
+    #[test]
+    fn what_a_file_includes_is_weaker_and_the_later_the_stronger() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(".cargo").join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write(
+            "config.toml",
+            "include = ['a.toml', { path = 'b/b.toml' }, { path = 'none.toml', optional = true }]\n\
+             alias.x = 'own'",
+        );
+        write(
+            "a.toml",
+            "include = ['a.toml']\nalias = { x = 'a', y = 'a', z = 'a' }",
+        );
+        write(
+            "b/b.toml",
+            "include = ['c.toml']\nalias.y = 'b'\npatch.crates-io.tokio.path = 'x'",
+        );
+        write("b/c.toml", "alias = { y = 'c', w = 'c' }");
+        let config = Config::read(folder.path(), &[]).unwrap();
+        let aliases = ["x", "y", "z", "w"].map(|name| config.alias(name).unwrap().concat());
+        assert_eq!(aliases, ["own", "b", "a", "c"]);
+        let (place, _) = config.patch().unwrap();
+        assert!(place.ends_with("b/b.toml"), "{place}");
+
+        write("config.toml", "include = ['none.toml']");
+        let missing = Config::read(folder.path(), &[]).unwrap_err().to_string();
+        assert!(missing.contains("none.toml"), "{missing}");
+        // Also by an option, where paths are relative to the folder.
+        write("config.toml", "");
+        let options = ["include = ['.cargo/a.toml']".to_owned()];
+        let config = Config::read(folder.path(), &options).unwrap();
+        assert_eq!(config.alias("z").unwrap(), ["a"]);
     }
 
     #[test]

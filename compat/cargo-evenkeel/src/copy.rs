@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{self, Error};
 use crate::manifest;
 use crate::rules::{self, Files};
-use crate::upstream::Upstream;
+use crate::upstream::{self, Upstream};
 
 static EVENKEEL: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../crates/evenkeel");
 static MACROS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../crates/evenkeel-macros");
@@ -106,6 +106,7 @@ fn tokio(upstream: &Upstream, mut files: Files) -> Result<Files, Error> {
     let misfit = |source| Error::Rule {
         version: upstream.version.to_string(),
         source,
+        advice: upstream::advice_for(&upstream.version),
     };
     // First, as rules add to them what differs between versions.
     for (name, text) in files_of(&OVERLAY) {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use crate::call::Options;
 use crate::command::hear_signals;
+use crate::config::Config;
 use crate::copy::Copy;
 use crate::error::Error;
 use crate::graph::{self, users_of};
@@ -25,6 +26,9 @@ const TOKIOS_OWN: [(&str, &str); 5] = [
     ("signal", "signals (its driver)"),
     ("test-util", "paused clocks"),
 ];
+
+/// What switches on Tokio's unstable interface.
+const UNSTABLE: &str = "tokio_unstable";
 
 /// How bad a finding is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -56,7 +60,7 @@ pub fn run(options: Options) -> Result<ExitCode, Error> {
     if let Err(error) = examine(&project, turn, &mut report) {
         report.line(Mark::Wrong, subject_of(&error), &error.to_string());
     }
-    report.environment();
+    report.environment(project.config());
     Ok(report.end())
 }
 
@@ -244,7 +248,7 @@ impl Report {
         self.good("by tokio", &text);
     }
 
-    fn environment(&mut self) {
+    fn environment(&mut self, config: &Config) {
         for (name, value) in std::env::vars_os() {
             let (name, value) = (name.to_string_lossy(), value.to_string_lossy());
             if name == "EVENKEEL" && value == "off" {
@@ -255,11 +259,12 @@ impl Report {
                 self.line(Mark::Note, &name, &format!("={value}"));
             }
         }
-        let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
-        if flags.contains("tokio_unstable") {
-            let text = "has tokio_unstable, of which Evenkeel does little (hooks, figures)\n\
-                        What it adds may do nothing; see compat/README.md.";
-            self.line(Mark::Note, "RUSTFLAGS", text);
+        if let Some((subject, place)) = flags_with(UNSTABLE, config) {
+            let text = format!(
+                "{place}has {UNSTABLE}, of which Evenkeel does little (hooks, figures)\n\
+                 What it adds may do nothing; see compat/README.md."
+            );
+            self.line(Mark::Note, subject, &text);
         }
     }
 
@@ -271,6 +276,19 @@ impl Report {
         println!("not ready: mend what is WRONG, and ask again");
         ExitCode::FAILURE
     }
+}
+
+/// Where the compiler is given this flag: the subject, and more words if it needs them. As with
+/// cargo, flags of the environment take the place of those of the configuration.
+fn flags_with(flag: &str, config: &Config) -> Option<(&'static str, String)> {
+    for name in ["CARGO_ENCODED_RUSTFLAGS", "RUSTFLAGS"] {
+        if let Some(flags) = std::env::var_os(name) {
+            let has = flags.to_string_lossy().contains(flag);
+            return has.then(|| (name.trim_start_matches("CARGO_ENCODED_"), String::new()));
+        }
+    }
+    let place = config.has_rustflag(flag)?;
+    Some(("config", format!("rustflags in {place} ")))
 }
 
 /// Some of these, and how many more there are.

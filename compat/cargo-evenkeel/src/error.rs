@@ -212,12 +212,14 @@ pub enum Error {
         expected: String,
     },
     /// The rules do not fit the source.
-    #[error("tokio {version} is not as this program knows it: {source}")]
+    #[error("tokio {version} is not as this program knows it: {source}\n{advice}")]
     Rule {
         /// The version.
         version: String,
         /// Which rule, and why.
         source: RuleError,
+        /// What to do.
+        advice: String,
     },
     /// A package uses another Tokio.
     #[error(

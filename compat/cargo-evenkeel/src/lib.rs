@@ -14,6 +14,7 @@ pub mod config;
 pub mod copy;
 pub mod doctor;
 pub mod error;
+mod expected;
 mod graph;
 pub mod install;
 mod known;

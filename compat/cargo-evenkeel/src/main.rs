@@ -3,6 +3,7 @@
 use cargo_evenkeel::call::{self, Options};
 use cargo_evenkeel::error::{self, Error};
 use cargo_evenkeel::lock;
+use cargo_evenkeel::suite::Files;
 use cargo_evenkeel::upstream::{self, Upstream};
 use cargo_evenkeel::{command, doctor, install, permanent, project, suite};
 use clap::{CommandFactory, Parser, Subcommand};
@@ -80,6 +81,9 @@ enum Request {
         /// The version of Tokio, such as 1.52; without it, the newest that is supported.
         #[arg(long, value_parser = upstream::named)]
         tokio: Option<Upstream>,
+        /// Only some files, in which most of what Evenkeel changes is used.
+        #[arg(long, conflicts_with = "names")]
+        sample: bool,
         /// Files of tests, such as tcp_stream; without any, all.
         names: Vec<String>,
     },
@@ -140,8 +144,16 @@ fn obey() -> Result<ExitCode, Error> {
             target,
             json,
             tokio,
+            sample,
             names,
-        } => suite::run(&target, tokio, json.as_deref(), &names),
+        } => {
+            let files = match (sample, names.is_empty()) {
+                (true, _) => Files::Sample,
+                (false, true) => Files::All,
+                (false, false) => Files::Named(names),
+            };
+            suite::run(&target, tokio, json.as_deref(), &files)
+        }
         Request::Start { program } => lock::start(&program),
         Request::Cargo(arguments) => command::run(&arguments),
     }

@@ -67,11 +67,13 @@ pub(crate) fn tokio(mut files: Files) -> Result<Files, Error> {
     // Hogs are named by function, as they are by default without Tokio.
     let features = ["drop-in", "hog-stacks"];
     let mut own = by_path(Some(BENEATH), &format!("../{BENEATH}"), &features);
-    own.insert("optional", true.into());
-    manifest["dependencies"]["evenkeel"] = value(own);
     let mut traits = by_path(Some("tokio-traits"), "../tokio-traits", &[]);
-    traits.insert("optional", true.into());
-    manifest["dependencies"]["evenkeel-traits"] = value(traits);
+    // Elsewhere the copy is Tokio as it was, so that a team's builds on Windows go on.
+    let needs = &mut manifest["target"]["cfg(unix)"]["dependencies"];
+    for (name, package) in [("evenkeel", &mut own), ("evenkeel-traits", &mut traits)] {
+        package.insert("optional", true.into());
+        needs[name] = value(package.clone());
+    }
     for (feature, brings) in [
         ("rt-multi-thread", "dep:evenkeel"),
         ("rt-multi-thread", "dep:evenkeel-traits"),

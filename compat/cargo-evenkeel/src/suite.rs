@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::copy::Copy;
 use crate::error::{self, Error};
+use crate::expected;
 use crate::known::{self, Known};
 use crate::mode::Mode;
 use crate::project;
@@ -32,6 +33,13 @@ pub(crate) struct Outcome {
     pub(crate) crashed: bool,
 }
 
+impl Outcome {
+    /// How many tests it says something of.
+    pub(crate) fn tests(&self) -> usize {
+        self.passed.len() + self.failed.len() + self.ignored.len()
+    }
+}
+
 pub(crate) type Outcomes = BTreeMap<String, Outcome>;
 
 /// What is tested, and how.
@@ -43,7 +51,18 @@ struct Suite {
     known: Vec<Known>,
 }
 
-/// Runs the tests of these files, or of all, and prints what came of them.
+/// Which files of tests are run.
+#[derive(Clone, Debug)]
+pub enum Files {
+    /// All that there are.
+    All,
+    /// Those of the sample, in which most of what the copy changes is used.
+    Sample,
+    /// These.
+    Named(Vec<String>),
+}
+
+/// Runs the tests of some files, and prints what came of them.
 ///
 /// # Errors
 ///
@@ -52,7 +71,7 @@ pub fn run(
     target: &Path,
     tokio: Option<Upstream>,
     json: Option<&Path>,
-    names: &[String],
+    files: &Files,
 ) -> Result<ExitCode, Error> {
     fs::create_dir_all(target).map_err(error::file("make", target))?;
     let target = target.canonicalize().map_err(error::file("find", target))?;
@@ -66,9 +85,20 @@ pub fn run(
         target,
         known: known::of(mode, &upstream.version),
     };
+    let expected = expected::of(&upstream.version);
+    let names = match (files, &expected) {
+        (Files::Named(names), _) => names.clone(),
+        (Files::Sample, Some(expected)) => expected.sample().cloned().collect(),
+        _ => Vec::new(),
+    };
     println!("the tests of tokio {}, {}", upstream.version, mode.says());
-    let outcomes = suite.test(names)?;
-    let is_good = known::compare(&outcomes, &suite.known);
+    let outcomes = suite.test(&names)?;
+    let mut is_good = known::compare(&outcomes, &suite.known);
+    let missing = expected.map(|it| it.missing(&outcomes, &suite.known, names.is_empty()));
+    for line in missing.into_iter().flatten() {
+        println!("missing: {line}");
+        is_good = false;
+    }
     print(&outcomes);
     if let Some(path) = json {
         let text = serde_json::to_string_pretty(&outcomes).unwrap_or_default();

@@ -50,6 +50,21 @@ pub fn supported_minors() -> String {
     minors.join(", ")
 }
 
+/// What to do about a release that the rules do not fit: take the one of its minor version that
+/// they do.
+pub(crate) fn advice_for(version: &Version) -> String {
+    let is_near = |upstream: &Upstream| upstream.version.minor == version.minor;
+    let nearest = supported()
+        .find(is_near)
+        .map(|upstream| upstream.version.to_string());
+    format!(
+        "It was tried with {}. Take one of these releases:\n\
+         cargo update -p tokio --precise {}",
+        SUPPORTED.map(|(version, _)| version).join(", "),
+        nearest.as_deref().unwrap_or(newest()),
+    )
+}
+
 /// The newest supported release of a version such as `1.52`.
 ///
 /// # Errors

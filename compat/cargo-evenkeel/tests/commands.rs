@@ -2,6 +2,7 @@
 
 mod support;
 
+use sha2::{Digest, Sha256};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use support::{
@@ -91,6 +92,46 @@ fn a_changed_archive_is_refused() {
         &output,
         &["its checksum is", "Remove it, and run `cargo fetch`"],
     );
+}
+
+/// A release whose minor version there are rules for, and which nobody has tried.
+#[test]
+fn a_release_that_the_rules_do_not_fit_is_refused_with_one_that_they_do() {
+    let home = tempfile::tempdir().unwrap();
+    let cache = home.path().join("registry/cache/index");
+    fs::create_dir_all(&cache).unwrap();
+    let archive = cache.join("tokio-1.53.0.crate");
+    let file = fs::File::create(&archive).unwrap();
+    let packed = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+    let mut packed = tar::Builder::new(packed);
+    let mut header = tar::Header::new_gnu();
+    header.set_size(0);
+    packed
+        .append_data(&mut header, "tokio-1.53.0/src/lib.rs", &[][..])
+        .unwrap();
+    packed.into_inner().unwrap().finish().unwrap();
+    let sum = Sha256::digest(fs::read(&archive).unwrap());
+    let sum: String = sum.iter().map(|byte| format!("{byte:02x}")).collect();
+
+    let project = unlocked("tokio = \"1\"");
+    let lock = lock_of("1.53.0");
+    // Where it is from stays as it is.
+    let (before, after) = lock.split_once("version = \"1.53.0\"").unwrap();
+    let (source, after) = after.split_once("checksum = ").unwrap();
+    let (_, after) = after.split_once('\n').unwrap();
+    let tokio = format!("version = \"1.53.0\"{source}checksum = \"{sum}\"\n");
+    project.write("Cargo.lock", &[before, &tokio, after].concat());
+    let mut command = project.call();
+    command
+        .env("CARGO_HOME", home.path())
+        .env("CARGO_TARGET_DIR", home.path().join("t"));
+    let output = command.args(["build", "--offline"]).output().unwrap();
+    let parts = [
+        "tokio 1.53.0 is not as this program knows it: src/",
+        "It was tried with 1.54.1, 1.53.3, 1.52.4. Take one",
+        "cargo update -p tokio --precise 1.53.3",
+    ];
+    fails(&output, &parts);
 }
 
 #[test]

@@ -98,6 +98,35 @@ fn the_environment_is_told() {
 }
 
 #[test]
+fn unstable_interfaces_are_told_wherever_they_are_switched_on() {
+    let flags = "rustflags = [\"--cfg\", \"tokio_unstable\"]\n";
+    for table in ["[build]", "[target.'cfg(unix)']"] {
+        let project = project();
+        project.write(".cargo/config.toml", "include = [\"flags.toml\"]\n");
+        project.write(".cargo/flags.toml", &format!("{table}\n{flags}"));
+        let doctor = |flags: Option<&str>| {
+            let mut command = project.call();
+            command.env_remove("RUSTFLAGS").arg("doctor");
+            succeeds(
+                &command
+                    .envs(flags.map(|flags| ("RUSTFLAGS", flags)))
+                    .output()
+                    .unwrap(),
+            )
+        };
+        let said = doctor(None);
+        let [begin, end] = [
+            "note  config    rustflags in ",
+            "flags.toml has tokio_unstable",
+        ];
+        assert!(said.contains(begin) && said.contains(end), "{said}");
+        // Those of the environment take their place.
+        let said = doctor(Some("-Cdebuginfo=0"));
+        assert!(!said.contains("tokio_unstable"), "{said}");
+    }
+}
+
+#[test]
 fn a_reader_who_has_gone_is_no_error() {
     let project = project();
     for closes_errors in [false, true] {

@@ -128,6 +128,31 @@ fn a_lock_file_with_tokio_itself_is_told_and_mended() {
     assert_eq!(project.read(LOCK), lock);
 }
 
+/// A team may have one project on several systems.
+#[test]
+fn on_windows_the_copy_is_tokio_as_it_was() {
+    let project = project();
+    succeeds(&project.evenkeel(&["init"]));
+    let tree = |target: &str| {
+        let mut command = project.command("cargo");
+        // The packages of other platforms may be missing.
+        command.env_remove("CARGO_NET_OFFLINE");
+        succeeds(
+            &command
+                .args(["tree", "--locked", "--target", target])
+                .output()
+                .unwrap(),
+        )
+    };
+    let on_linux = tree("x86_64-unknown-linux-gnu");
+    assert!(on_linux.contains("evenkeel-beneath v"), "{on_linux}");
+    let on_windows = tree("x86_64-pc-windows-msvc");
+    assert!(on_windows.contains("tokio v1.54.1 ("), "{on_windows}");
+    for name in ["evenkeel-beneath", "tokio-traits"] {
+        assert!(!on_windows.contains(name), "{on_windows}");
+    }
+}
+
 #[test]
 fn a_checkout_without_the_copy_gets_it_again() {
     let project = project();

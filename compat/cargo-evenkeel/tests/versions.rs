@@ -4,6 +4,7 @@ mod support;
 
 use cargo_evenkeel::copy::Copy;
 use cargo_evenkeel::{rules, upstream};
+use std::fs;
 use std::path::Path;
 use support::{said, unlocked};
 
@@ -16,6 +17,12 @@ fn every_rule_fits_each_version_that_it_is_for() {
         upstream.fetch(target.path()).unwrap();
         let copy = Copy::prepare(&upstream, target.path());
         assert!(copy.is_ok(), "{}: {}", upstream.version, copy.unwrap_err());
+        let folder = copy.unwrap().folder;
+        // Whose code it is, wherever it is committed.
+        for package in ["tokio", "tokio-traits"] {
+            let license = fs::read_to_string(folder.join(package).join("LICENSE")).unwrap();
+            assert!(license.contains("Tokio Contributors"), "{license}");
+        }
     }
 }
 

@@ -5,6 +5,7 @@ mod limited;
 mod programs;
 mod services;
 mod suites;
+mod unstable;
 mod whole;
 
 use std::path::PathBuf;
@@ -38,8 +39,8 @@ enum Trials {
     /// Services of axum, tonic and mini-redis, and the client reqwest, under load.
     ///
     /// Prints requests per second of processor time, and how long a health check takes beside
-    /// handlers that compute or block. One round takes a minute and a half; the first run builds
-    /// for some five minutes before.
+    /// handlers that compute or block, with verdicts: it fails where one does not hold. One round
+    /// takes a minute and a half; the first run builds for some five minutes before.
     Services(services::Options),
     /// Checks a graph of crates that stand on Tokio, with the versions of its lock file.
     Graph {
@@ -47,6 +48,15 @@ enum Trials {
         #[arg(long, default_value = "target/trials")]
         target: PathBuf,
         /// Write what the graph is made of here, as JSON.
+        #[arg(long)]
+        json: Option<PathBuf>,
+    },
+    /// Checks that the copies compile with Tokio's unstable interfaces.
+    Unstable {
+        /// Where to build.
+        #[arg(long, default_value = "target/trials")]
+        target: PathBuf,
+        /// Write what was checked here, as JSON.
         #[arg(long)]
         json: Option<PathBuf>,
     },
@@ -71,6 +81,7 @@ fn main() -> ExitCode {
         } => suites::run(&target, json.as_deref(), &names),
         Trials::Services(options) => services::run(&options),
         Trials::Graph { target, json } => graph::run(&target, json.as_deref()),
+        Trials::Unstable { target, json } => unstable::run(&target, json.as_deref()),
         Trials::Whole(options) => whole::run(&options),
         Trials::Programs(options) => return programs::main(&options),
     };

@@ -11,6 +11,7 @@ mod process;
 mod report;
 mod stage;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,6 +20,7 @@ use cargo_evenkeel::mode::Mode;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use report::{Beneath, Used};
 use stage::Stage;
 
 /// Nothing failed, but something could not be tried.
@@ -59,9 +61,12 @@ struct Program {
     /// One of our own takes part.
     #[serde(default)]
     own: bool,
-    /// All its runtimes are of one thread.
+    /// Files of programs whose runtimes are all of one thread.
     #[serde(default)]
-    one_thread: bool,
+    one_thread: Vec<String>,
+    /// Files of programs that have nothing of Evenkeel's in them.
+    #[serde(default)]
+    on_tokio: Vec<String>,
 }
 
 /// A published one.
@@ -106,7 +111,10 @@ struct Outcome {
     /// What was expected otherwise.
     error: Option<String>,
     /// What each process says that was done for it.
-    used: Vec<report::Used>,
+    used: Vec<Used>,
+    /// The programs that ran on Evenkeel, and those that did not.
+    on_evenkeel: BTreeSet<String>,
+    on_tokio: BTreeSet<String>,
 }
 
 pub(crate) fn main(options: &Options) -> ExitCode {
@@ -120,16 +128,19 @@ fn run(options: &Options) -> Result<ExitCode, Error> {
     let chosen = chosen(&options.names)?;
     fs::create_dir_all(&options.target)?;
     let builder = build::Builder::new(&options.target.canonicalize()?, options.release)?;
-    let mut outcomes = Vec::new();
+    let mut outcomes = Vec::<Outcome>::new();
     for program in &chosen {
         let script = script(&program.name).ok_or("a program in programs.toml has no script")?;
         let built = match options.built {
             true => Ok(()),
             false => builder.build(program),
         };
+        let first = outcomes.len();
+        // All on Tokio comes first.
         for mode in Mode::ALL {
+            let off = outcomes.get(first).map_or(&[][..], |off| &off.used);
             let outcome = match &built {
-                Ok(()) => program.play(&builder, mode, script)?,
+                Ok(()) => program.play(&builder, mode, script, off)?,
                 Err(error) => program.outcome(mode, Some(error.to_string())),
             };
             outcome.print();
@@ -184,14 +195,32 @@ fn conclude(outcomes: &[Outcome]) -> ExitCode {
 }
 
 impl Program {
-    fn play(&self, builder: &build::Builder, mode: Mode, script: Script) -> Result<Outcome, Error> {
+    fn play(
+        &self,
+        builder: &build::Builder,
+        mode: Mode,
+        script: Script,
+        off: &[Used],
+    ) -> Result<Outcome, Error> {
         let mut stage = Stage::new(builder.folders(), mode)?;
         let played = script(&mut stage);
-        let used = stage.into_used();
-        let played = played.and_then(|()| self.check_beneath(mode, &used));
         let mut outcome = self.outcome(mode, None);
         outcome.built = true;
-        outcome.used = used;
+        outcome.used = stage.into_used();
+        // Of the mode itself nothing else is known.
+        let off = match mode {
+            Mode::Off => &outcome.used[..],
+            Mode::Routed | Mode::Forced => off,
+        };
+        for used in &outcome.used {
+            let names = match used.beneath(off) {
+                Some(Beneath::Evenkeel) => &mut outcome.on_evenkeel,
+                Some(Beneath::Tokio) => &mut outcome.on_tokio,
+                None => continue,
+            };
+            names.insert(used.program().to_owned());
+        }
+        let played = played.and_then(|()| self.check_beneath(mode, &outcome.used, off));
         match played {
             Ok(()) => (outcome.ran, outcome.answered_right) = (true, true),
             Err(Failure::NotRun(why)) => outcome.error = Some(why),
@@ -201,24 +230,43 @@ impl Program {
         Ok(outcome)
     }
 
-    /// The reports have to say of the mode what is true of it. Processes that a signal has ended
-    /// say nothing.
-    fn check_beneath(&self, mode: Mode, used: &[report::Used]) -> Result<(), Failure> {
-        let Some(found) = report::runtimes(used) else {
-            return Ok(());
-        };
-        let expected = match mode {
-            Mode::Routed => !self.one_thread,
-            Mode::Forced => true,
-            Mode::Off => false,
-        };
-        if (found > 0) == expected {
-            return Ok(());
+    /// Each process has to have run on what the mode and the program say.
+    fn check_beneath(&self, mode: Mode, used: &[Used], off: &[Used]) -> Result<(), Failure> {
+        if used.is_empty() {
+            let why = "no process was kept, so nobody knows what they ran on";
+            return Err(Failure::Wrong(why.to_owned()));
         }
-        let wanted = if expected { "some" } else { "none" };
-        Err(Failure::Wrong(format!(
-            "{found} runtimes were on Evenkeel; expected {wanted}"
-        )))
+        for used in used {
+            let name = used.program();
+            let expected = self.expected(mode, name);
+            let found = used.beneath(off);
+            // One with nothing of Evenkeel's in it has no report either.
+            let is_so = found == Some(expected) || found.is_none() && self.is_on_tokio(name);
+            if !is_so {
+                let found = found.map_or_else(
+                    || "it neither reported nor were its instances of epoll counted".to_owned(),
+                    |found| format!("it ran on {found:?}"),
+                );
+                return Err(Failure::Wrong(format!(
+                    "`{name}` had to run on {expected:?}, and {found}"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn expected(&self, mode: Mode, process: &str) -> Beneath {
+        let is_one_thread = self.one_thread.iter().any(|name| name == process);
+        match mode {
+            Mode::Off => Beneath::Tokio,
+            _ if self.is_on_tokio(process) => Beneath::Tokio,
+            Mode::Routed if is_one_thread => Beneath::Tokio,
+            Mode::Routed | Mode::Forced => Beneath::Evenkeel,
+        }
+    }
+
+    fn is_on_tokio(&self, process: &str) -> bool {
+        self.on_tokio.iter().any(|name| name == process)
     }
 
     fn outcome(&self, mode: Mode, error: Option<String>) -> Outcome {
@@ -231,6 +279,8 @@ impl Program {
             left_out: None,
             error,
             used: Vec::new(),
+            on_evenkeel: BTreeSet::new(),
+            on_tokio: BTreeSet::new(),
         }
     }
 }
@@ -264,6 +314,33 @@ mod tests {
             assert!(program.own || !program.packages.is_empty());
         }
         assert!(chosen(&["none".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn each_process_has_to_run_on_what_its_mode_says() {
+        let program = chosen(&["mqtt".to_owned()]).unwrap().remove(0);
+        let reported = |name: &str, runtimes: usize| {
+            let said = format!("evenkeel: {runtimes} runtimes with 2 workers on Evenkeel");
+            Used::new(name, &said, None)
+        };
+        let killed = |name: &str, epolls| Used::new(name, "", epolls);
+        let check = |mode, used: &[Used]| match program.check_beneath(mode, used, &[]) {
+            Ok(()) => "good".to_owned(),
+            Err(Failure::Wrong(why)) => why,
+            Err(_) => "something else".to_owned(),
+        };
+        let [published, client] = [killed("rumqttd", Some(2)), reported("mqtt", 1)];
+        let right = [published, client, reported("broker", 0)];
+        assert_eq!(check(Mode::Routed, &right), "good");
+        // Its own runtime is of one thread.
+        assert!(check(Mode::Forced, &right).contains("`broker` had to run on Evenkeel"));
+        assert!(check(Mode::Off, &right).contains("`mqtt` had to run on Tokio"));
+        // A server on Tokio behind a client on Evenkeel.
+        let hidden = [reported("mqtt", 1), killed("server", Some(2))];
+        assert!(check(Mode::Routed, &hidden).contains("`server` had to run on Evenkeel"));
+        let silent = [reported("mqtt", 1), killed("server", None)];
+        assert!(check(Mode::Routed, &silent).contains("it neither reported"));
+        assert!(check(Mode::Routed, &[]).contains("nobody knows"));
     }
 
     #[test]

@@ -49,6 +49,8 @@ pub(super) enum Target {
     Lib,
     /// A loom model among them.
     Model,
+    /// The unit tests of its program, of the same name.
+    Bin,
     /// A file in `tests/`.
     File(String),
 }
@@ -74,6 +76,7 @@ impl fmt::Display for Test {
         let target = match &self.target {
             Target::Lib => "lib",
             Target::Model => "model",
+            Target::Bin => "bin",
             Target::File(name) => name,
         };
         write!(f, "{} {target} {}", self.package, self.name)
@@ -84,11 +87,14 @@ impl Test {
     fn parse(text: &str) -> Result<Self> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let [package, target, name] = words[..] else {
-            bail!("`{text}` names no test: write package, target (lib, model or a file) and name");
+            bail!(
+                "`{text}` names no test: write package, target (lib, bin, model or a file) and name"
+            );
         };
         let target = match target {
             "lib" => Target::Lib,
             "model" => Target::Model,
+            "bin" => Target::Bin,
             file => Target::File(file.to_owned()),
         };
         Ok(Self {

@@ -77,7 +77,7 @@ fn exists(test: &Test, sources: &Sources) -> bool {
     let name = test.name.rsplit("::").next().unwrap_or_default();
     let function = format!("fn {name}(");
     let inside = match &test.target {
-        Target::Lib | Target::Model => "src/".to_owned(),
+        Target::Lib | Target::Model | Target::Bin => "src/".to_owned(),
         Target::File(file) => format!("tests/{file}.rs"),
     };
     PACKAGES.iter().any(|folder| {

@@ -121,7 +121,7 @@ impl<'a> Trials<'a> {
             };
             for target in targets {
                 let name = match target {
-                    Target::Lib | Target::Model => package.replace('-', "_"),
+                    Target::Lib | Target::Model | Target::Bin => package.replace('-', "_"),
                     Target::File(name) => name.clone(),
                 };
                 let program = built.iter().find(|p| p.name.replace('-', "_") == name);
@@ -157,6 +157,7 @@ impl<'a> Trials<'a> {
             // Some tests start the examples, which are built as well; see the step `test`.
             command = match target {
                 Target::Lib | Target::Model => command.arg("--lib"),
+                Target::Bin => command.arg("--bin").arg(package),
                 Target::File(name) if name == "examples" => {
                     command.arg("--examples").arg("--test").arg(name.as_str())
                 }
@@ -196,7 +197,7 @@ impl<'a> Trials<'a> {
         let name = full_name(test, &program.tests(&[])?)?;
         let mut command = match test.target {
             Target::Model => models::command(program, &name),
-            Target::Lib | Target::File(_) => {
+            Target::Lib | Target::Bin | Target::File(_) => {
                 let mut command = program.command();
                 command.args(["--exact", &name, "--nocapture"]);
                 command

@@ -1,8 +1,21 @@
-//! What a process says at its end that was done for it: `EVENKEEL_REPORT=1`.
+//! What a process says at its end that was done for it: `EVENKEEL_REPORT=1`. From that, or else
+//! from its instances of epoll, it is known what it ran on.
 
 use std::fmt;
 
 use serde::Serialize;
+
+/// How many instances of epoll a process has on Tokio, if it has one runtime.
+const EPOLLS_ON_TOKIO: usize = 2;
+
+/// What a process ran on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beneath {
+    /// One of its runtimes at least was on Evenkeel.
+    Evenkeel,
+    /// None was.
+    Tokio,
+}
 
 /// What was done for a process, and how often the like of it has run.
 #[derive(Serialize)]
@@ -43,17 +56,37 @@ impl Used {
         }
     }
 
+    pub(super) fn program(&self) -> &str {
+        &self.program
+    }
+
+    /// What it ran on, if it has reported or its instances of epoll were counted. `off` are the
+    /// processes of the same script with all on Tokio.
+    pub(super) fn beneath(&self, off: &[Self]) -> Option<Beneath> {
+        let is_on_evenkeel = match self.runtimes() {
+            Some(runtimes) => runtimes > 0,
+            None => self.epolls? > epolls_on_tokio(&self.program, off),
+        };
+        Some(if is_on_evenkeel {
+            Beneath::Evenkeel
+        } else {
+            Beneath::Tokio
+        })
+    }
+
     /// How many of its runtimes were on Evenkeel.
     fn runtimes(&self) -> Option<usize> {
         let first = self.report.as_ref()?.first()?;
         let (count, _) = first.split_once(" runtime")?;
-        Some(count.parse::<usize>().ok()? * self.times)
+        count.parse().ok()
     }
 }
 
-/// How many runtimes were on Evenkeel, if any process has reported.
-pub(super) fn runtimes(used: &[Used]) -> Option<usize> {
-    used.iter().filter_map(Used::runtimes).reduce(|a, b| a + b)
+/// How many instances of epoll a program had when all of it was on Tokio.
+fn epolls_on_tokio(program: &str, off: &[Used]) -> usize {
+    let counted = off.iter().filter(|used| used.program == program);
+    let most = counted.filter_map(|used| used.epolls).max();
+    most.unwrap_or(EPOLLS_ON_TOKIO)
 }
 
 impl fmt::Display for Used {
@@ -109,7 +142,22 @@ mod tests {
             used.to_string(),
             "server: 2 runtimes with 4 workers on Evenkeel; left to Tokio: nothing"
         );
-        assert_eq!(Used::new("server", "a warning\n", Some(2)).runtimes(), None);
+        assert_eq!(used.beneath(&[]), Some(Beneath::Evenkeel));
+        let none = SAID.replace("2 runtimes", "0 runtimes");
+        let used = Used::new("server", &none, Some(9));
+        assert_eq!(used.beneath(&[]), Some(Beneath::Tokio), "the report counts");
+    }
+
+    #[test]
+    fn without_a_report_epolls_tell_what_a_process_ran_on() {
+        let killed = |epolls| Used::new("server", "a warning\n", epolls);
+        assert_eq!(killed(None).beneath(&[]), None);
+        assert_eq!(killed(Some(2)).beneath(&[]), Some(Beneath::Tokio));
+        assert_eq!(killed(Some(6)).beneath(&[]), Some(Beneath::Evenkeel));
+        // One with several runtimes has as many on Tokio.
+        let off = [Used::new("client", "", Some(9)), killed(Some(6))];
+        assert_eq!(killed(Some(6)).beneath(&off), Some(Beneath::Tokio));
+        assert_eq!(killed(Some(10)).beneath(&off), Some(Beneath::Evenkeel));
     }
 
     #[test]
@@ -119,7 +167,6 @@ mod tests {
             Used::new("client", said, None).add_to(&mut all);
         }
         assert_eq!(all.len(), 2);
-        assert_eq!(runtimes(&all), Some(4));
-        assert_eq!(runtimes(&all[1..]), None);
+        assert_eq!(all[0].times, 2);
     }
 }

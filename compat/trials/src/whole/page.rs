@@ -8,6 +8,7 @@ use cargo_evenkeel::mode::Mode;
 use super::part::Part;
 use super::record::{Count, Made, OfSuite, OfTokio, Outcome, Program, Record, Table};
 use crate::graph::Counted;
+use crate::unstable::Checked;
 
 const HEAD: &str = "\
 # Other people's code on Evenkeel
@@ -36,6 +37,7 @@ pub(crate) fn of(all: &[Part], record: &Record) -> String {
         HEAD.to_owned(),
         of_graph(&within("graph")),
         of_tokio(&within("tokio")),
+        of_unstable(&within("unstable")),
         of_suites(&within("suites")),
         of_programs(&within("programs")),
         of_services(&within("services")),
@@ -133,6 +135,29 @@ fn of_tokio(parts: &Parts<'_>) -> String {
         "## Tokio's own tests\n\n{}{failed}{}",
         table(&columns, &rows),
         reasons.shown()
+    )
+}
+
+fn of_unstable(parts: &Parts<'_>) -> String {
+    alone(
+        "Tokio's unstable interfaces",
+        parts,
+        |outcome| match outcome {
+            Outcome::Unstable(all) => {
+                let columns = ["Tokio", "the copy with `--cfg tokio_unstable`"];
+                let says = |compiles| {
+                    if compiles {
+                        "compiles"
+                    } else {
+                        "does not compile"
+                    }
+                };
+                let row = |it: &Checked| vec![it.version.clone(), says(it.compiles).to_owned()];
+                let rows: Vec<_> = all.iter().map(row).collect();
+                format!("\n{}", table(&columns, &rows))
+            }
+            _ => String::new(),
+        },
     )
 }
 
@@ -283,6 +308,7 @@ fn programs(all: &[Program]) -> String {
     let modes = unique(|of| &of.mode);
     let columns: Vec<_> = iter::once("program")
         .chain(modes.iter().copied().map(says))
+        .chain(iter::once("what ran on Evenkeel"))
         .collect();
     let row = |name: &&str| {
         let cell = |mode: &&str| {
@@ -293,10 +319,34 @@ fn programs(all: &[Program]) -> String {
         };
         iter::once((*name).to_owned())
             .chain(modes.iter().map(cell))
+            .chain(iter::once(on_evenkeel(all, name)))
             .collect()
     };
     let rows: Vec<_> = unique(|of| &of.program).iter().map(row).collect();
     table(&columns, &rows)
+}
+
+/// Which processes of a program ran on Evenkeel, in either mode in which some are to.
+fn on_evenkeel(all: &[Program], name: &str) -> String {
+    let of = |mode: Mode| {
+        let mut found = all.iter();
+        let found = found.find(|of| of.program == name && of.mode == mode.name())?;
+        let [on, off] = [&found.on_evenkeel, &found.on_tokio].map(Option::as_ref);
+        let names = |names: &BTreeSet<String>| {
+            let names: Vec<_> = names.iter().map(String::as_str).collect();
+            names.join(", ")
+        };
+        Some(match (on?, off?) {
+            (on, off) if off.is_empty() && !on.is_empty() => names(on),
+            (on, off) if !on.is_empty() => format!("{}, not {}", names(on), names(off)),
+            _ => "none".to_owned(),
+        })
+    };
+    match (of(Mode::Routed), of(Mode::Forced)) {
+        (Some(routed), Some(forced)) if routed == forced => routed,
+        (Some(routed), Some(forced)) => format!("{routed}; current-thread too: {forced}"),
+        _ => "not recorded".to_owned(),
+    }
 }
 
 fn answered(program: &Program) -> String {

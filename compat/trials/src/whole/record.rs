@@ -1,6 +1,6 @@
 //! What came of each part: `docs/compat.json`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::part::Part;
-use crate::{Error, graph};
+use crate::{Error, graph, unstable};
 
 /// By the names of parts.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -36,6 +36,7 @@ pub(crate) enum Outcome {
     Tokio(OfTokio),
     Suite(OfSuite),
     Graph(graph::Counted),
+    Unstable(Vec<unstable::Checked>),
     Programs(Vec<Program>),
     Services(Vec<Table>),
     /// The part could not be run to its end: why.
@@ -86,6 +87,12 @@ pub(crate) struct Program {
     pub(crate) left_out: Option<String>,
     /// What was expected otherwise.
     pub(crate) error: Option<String>,
+    /// The names of its processes that ran on Evenkeel, and of those that did not. None in what was
+    /// recorded before they were judged.
+    #[serde(default)]
+    pub(crate) on_evenkeel: Option<BTreeSet<String>>,
+    #[serde(default)]
+    pub(crate) on_tokio: Option<BTreeSet<String>>,
 }
 
 /// What was measured. Cells are text here, as they are shown.

@@ -103,11 +103,48 @@ fn a_program_has_a_column_for_each_mode() {
     let page = page(&[("programs", programs)]);
     for line in [
         "Made 2026-11-23, 81e87a8a1; not all is as it should be.",
-        "| program | evenkeel | tokio |",
-        "| bore | answers right | fails: no answer |",
-        "| nats | left out: no server |  |",
+        "| program | evenkeel | tokio | what ran on Evenkeel |",
+        "| bore | answers right | fails: no answer | not recorded |",
+        "| nats | left out: no server |  | not recorded |",
     ] {
         has(&page, line);
+    }
+}
+
+#[test]
+fn versions_that_do_not_compile_are_told() {
+    let unstable = made(&json!({ "unstable": [
+        { "version": "1.54.1", "compiles": true }, { "version": "1.53.3", "compiles": false },
+    ] }));
+    let page = page(&[("unstable", unstable)]);
+    has(&page, "| 1.54.1 | compiles |");
+    has(&page, "| 1.53.3 | does not compile |");
+}
+
+#[test]
+fn a_program_has_the_names_of_what_ran_on_evenkeel() {
+    let ran = |program: &str, mode: &str, on: &[&str], off: &[&str]| {
+        json!({
+            "program": program, "mode": mode, "answered_right": true,
+            "on_evenkeel": on, "on_tokio": off,
+        })
+    };
+    let programs = made(&json!({ "programs": [
+        ran("redis", "routed", &["server"], &["cli"]),
+        ran("redis", "forced", &["cli", "server"], &[]),
+        ran("dns", "routed", &["dns"], &[]),
+        ran("dns", "forced", &["dns"], &[]),
+        ran("files", "routed", &[], &["files"]),
+        ran("files", "forced", &["files"], &[]),
+    ] }));
+    let page = page(&[("programs", programs)]);
+    for row in [
+        "| redis | answers right | answers right | server, not cli; current-thread too: cli, \
+         server |",
+        "| dns | answers right | answers right | dns |",
+        "| files | answers right | answers right | none; current-thread too: files |",
+    ] {
+        has(&page, row);
     }
 }
 
