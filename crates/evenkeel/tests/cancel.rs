@@ -11,6 +11,7 @@ mod support;
 
 use std::future::{Future, pending, poll_fn};
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -19,8 +20,8 @@ use std::time::Duration;
 use evenkeel::io::Interest;
 use evenkeel::io::unix::AsyncFd;
 use evenkeel::net::{
-    TcpListener, TcpSocket, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixStream,
-    lookup_host,
+    TcpListener, TcpSocket, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixStream, handover,
+    lookup_host, splice,
 };
 use evenkeel::runtime::{Builder, Runtime};
 use evenkeel::signal::unix::{SignalKind, signal};
@@ -107,6 +108,7 @@ const NEVER: Duration = Duration::from_secs(100_000);
 fn tcp_operations() -> Vec<Constructor> {
     operations! {
         "TcpListener::bind": |_w| TcpListener::bind("127.0.0.1:0").await;
+        "TcpListener::bind_per_worker": |_w| TcpListener::bind_per_worker("127.0.0.1:0").await;
         "TcpListener::accept": |w| w.listener.accept().await;
         "TcpStream::connect": |w| TcpStream::connect(w.address).await;
         "TcpStream::connect by name": |w| TcpStream::connect(("localhost", w.address.port())).await;
@@ -135,6 +137,17 @@ fn tcp_operations() -> Vec<Constructor> {
             let (mut client, _server) = pair(w).await;
             client.shutdown().await
         };
+        "splice": |w| splice::splice(&w.stream, &w.served, 100_000).await;
+        "splice_bidirectional": |w| {
+            let ((mut a, _client), (mut b, _server)) = (pair(w).await, pair(w).await);
+            splice::splice_bidirectional(&mut a, &mut b).await
+        };
+        "copy_bidirectional": |w| {
+            let ((mut a, _client), (mut b, _server)) = (pair(w).await, pair(w).await);
+            splice::copy_bidirectional(&mut a, &mut b).await
+        };
+        "handover::send": |w| handover::send(&w.unix_end, &[("a", w.listener.as_fd())]).await;
+        "handover::receive": |w| handover::receive(&w.unix_end).await;
         "lookup_host": |_w| lookup_host("localhost:80").await.map(|_| ());
     }
 }

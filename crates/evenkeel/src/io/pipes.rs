@@ -112,17 +112,18 @@ impl Pool {
         if let Some(pipe) = stock.idle.pop() {
             return Some(pipe);
         }
-        if now < stock.refused_until {
+        if stock.open >= PIPES_MAX || now < stock.refused_until {
             return None;
         }
-        let made = if stock.open < PIPES_MAX {
-            Pipe::new(stock.open)
-        } else {
-            None
-        };
-        match &made {
-            Some(_) => stock.open += 1,
-            None => stock.refused_until = now + REFUSED_FOR_NS,
+        let before = stock.open;
+        stock.open += 1;
+        // Others need not wait for the system.
+        drop(stock);
+        let made = Pipe::new(before);
+        if made.is_none() {
+            let mut stock = self.stock.lock();
+            stock.open -= 1;
+            stock.refused_until = now + REFUSED_FOR_NS;
         }
         made
     }

@@ -28,7 +28,8 @@ use super::meter::Meter;
 use crate::io::pipes::Lent;
 
 /// After so many bytes in one direction, a task gives way to others: some 50 microseconds' worth.
-/// Fewer would make a queue entry of its own of every few reads.
+/// Fewer would make a queue entry of its own of every few reads. One transfer by pipe may be as
+/// long, and is completed, so it may come to twice as many.
 pub const BYTES_PER_POLL: usize = 256 * 1024;
 
 /// Less than this is copied, as two transfers by pipe cost more.
