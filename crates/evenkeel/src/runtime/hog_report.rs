@@ -69,6 +69,9 @@ fn trace(report: &HogReport) {
         suppressed = report.suppressed,
         running = report.running,
         blocked = report.blocked,
+        function = report.function,
+        callee = report.callee,
+        within = report.within,
         "{report}"
     );
 }
@@ -78,16 +81,31 @@ fn trace(_: &HogReport) {}
 
 #[cfg(all(test, feature = "tracing", not(evenkeel_loom)))]
 mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::collections::BTreeMap;
+    use std::fmt::Debug;
+    use std::time::Duration;
 
+    use tracing::field::{Field, Visit};
     use tracing::span::{Attributes, Id, Record};
     use tracing::{Event, Metadata, Subscriber};
 
     use super::*;
+    use crate::class::Class;
+    use crate::sync::Mutex;
+    use crate::sync::atomic::{AtomicBool, Ordering};
 
-    /// Notes that it was asked.
-    struct Asked(Arc<AtomicBool>);
+    /// Notes that it was asked, and the fields of the last event.
+    #[derive(Clone, Default)]
+    struct Asked(Arc<AtomicBool>, Arc<Mutex<Fields>>);
+
+    #[derive(Clone, Default)]
+    struct Fields(BTreeMap<&'static str, String>);
+
+    impl Visit for Fields {
+        fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+            self.0.insert(field.name(), format!("{value:?}"));
+        }
+    }
 
     impl Subscriber for Asked {
         fn enabled(&self, of: &Metadata<'_>) -> bool {
@@ -104,17 +122,49 @@ mod tests {
 
         fn record(&self, _: &Id, _: &Record<'_>) {}
         fn record_follows_from(&self, _: &Id, _: &Id) {}
-        fn event(&self, _: &Event<'_>) {}
+        fn event(&self, event: &Event<'_>) {
+            let mut fields = Fields::default();
+            event.record(&mut fields);
+            *self.1.lock() = fields;
+        }
+
         fn enter(&self, _: &Id) {}
         fn exit(&self, _: &Id) {}
     }
 
     #[test]
     fn whether_reports_are_heard_is_found_out_without_the_subscriber() {
-        let asked = Arc::new(AtomicBool::new(false));
-        let subscriber = Asked(Arc::clone(&asked));
-        tracing::subscriber::with_default(subscriber, || assert!(is_traced()));
+        let asked = Asked::default();
+        tracing::subscriber::with_default(asked.clone(), || assert!(is_traced()));
         // Relaxed: on one thread.
-        assert!(!asked.load(Ordering::Relaxed));
+        assert!(!asked.0.load(Ordering::Relaxed));
+    }
+
+    /// What a program sorts events by is not to be read out of their text.
+    #[test]
+    fn an_event_has_the_names_of_its_hog_as_fields() {
+        let report = HogReport {
+            spawned_at: Location::caller(),
+            future: "app::serve",
+            name: None,
+            class: Class::BULK,
+            length: Duration::from_millis(3),
+            count: 2,
+            suppressed: 1,
+            running: true,
+            blocked: false,
+            function: Some("app::parse".to_owned()),
+            callee: None,
+            within: Some("request{uri=/}".to_owned()),
+        };
+        let heard = Asked::default();
+        tracing::subscriber::with_default(heard.clone(), || trace(&report));
+        let Fields(fields) = heard.1.lock().clone();
+        let field = |name| fields.get(name).map(String::as_str);
+        assert_eq!(field("function"), Some("\"app::parse\""), "{fields:?}");
+        assert_eq!(field("within"), Some("\"request{uri=/}\""));
+        assert_eq!(field("class"), Some("bulk"));
+        assert_eq!(field("length_us"), Some("3000"));
+        assert_eq!([field("callee"), field("name")], [None, None]);
     }
 }

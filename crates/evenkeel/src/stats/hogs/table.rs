@@ -9,7 +9,7 @@ use super::naming::Name;
 use super::{HogFunction, HogProfile};
 
 /// How many functions have rows of their own, and how many stacks. What comes beyond is added up in
-/// one row, [`OTHERS`].
+/// a row [`OTHERS`]: of functions, in one for each class.
 const FUNCTIONS_MAX: usize = 256;
 const STACKS_MAX: usize = 1024;
 const OTHERS: &str = "(others)";
@@ -27,16 +27,13 @@ impl Table {
     pub(super) fn row(&mut self, name: Name, class: Class) -> &mut HogFunction {
         let key = (name, class);
         let is_full = self.functions.len() >= FUNCTIONS_MAX && !self.functions.contains_key(&key);
-        let (name, class) = if is_full {
-            let function = OTHERS.to_owned();
-            let name = Name {
-                function,
+        let (mut name, class) = key;
+        if is_full {
+            name = Name {
+                function: OTHERS.to_owned(),
                 callee: None,
             };
-            (name, Class::NORMAL)
-        } else {
-            key
-        };
+        }
         let row = self.functions.entry((name.clone(), class));
         row.or_insert_with(|| HogFunction {
             function: name.function,
@@ -96,13 +93,17 @@ mod tests {
     fn beyond_its_limits_the_table_adds_up() {
         let mut table = Table::default();
         for number in 0..2 * STACKS_MAX {
-            table.row(name(number), Class::BULK).count += 1;
+            let class = [Class::BULK, Class::URGENT][number % 2];
+            table.row(name(number), class).count += 1;
             table.add(&format!("app::f{number}"), Duration::from_millis(1));
         }
         let functions = table.functions();
-        assert_eq!(functions.len(), FUNCTIONS_MAX + 1);
-        let sum: u64 = functions.iter().map(|row| row.count).sum();
-        assert_eq!(sum, 2 * STACKS_MAX as u64);
+        assert_eq!(functions.len(), FUNCTIONS_MAX + 2, "others of two classes");
+        for class in [Class::BULK, Class::URGENT] {
+            let of_class = functions.iter().filter(|row| row.class == class);
+            let sum: u64 = of_class.map(|row| row.count).sum();
+            assert_eq!(sum, STACKS_MAX as u64);
+        }
         let profile = table.profile();
         assert_eq!(profile.stacks.len(), STACKS_MAX + 1);
         assert_eq!(profile.stacks[0].0, OTHERS);
