@@ -121,7 +121,7 @@ pub(crate) struct Accounts {
 /// What a worker did for one class.
 #[derive(Debug)]
 pub(crate) struct ClassAccounts {
-    /// How long the last polled task had waited; `NEVER` before the first.
+    /// How long the last polled task had waited; 0 before the first.
     last_wait: Count,
     /// About when a task was last polled or none waited.
     last_served: Count,
@@ -131,14 +131,10 @@ pub(crate) struct ClassAccounts {
     pub(crate) poll_lengths: Histogram,
 }
 
-const NEVER: u64 = u64::MAX;
-
 impl ClassAccounts {
     fn new() -> Self {
-        let last_wait = Count::new();
-        last_wait.put(NEVER);
         Self {
-            last_wait,
+            last_wait: Count::new(),
             last_served: Count::new(),
             waits: Histogram::new(),
             poll_lengths: Histogram::new(),
@@ -159,12 +155,14 @@ impl ClassAccounts {
         self.poll_lengths.add(length);
     }
 
-    /// About how long the task has waited that waits for longest, if any does. Nothing is known of
-    /// a class that never ran here.
-    pub(crate) fn wait_until(&self, now: u64) -> Option<u64> {
-        let last_wait = self.last_wait.load();
+    /// About how long the task has waited that waits for longest, if any does. Of a class that
+    /// never ran here, that is since when some wait.
+    pub(crate) fn wait_until(&self, now: u64) -> u64 {
+        if !KEPT {
+            return 0;
+        }
         let since = now.saturating_sub(self.last_served.load());
-        (last_wait != NEVER).then(|| last_wait.max(since))
+        self.last_wait.load().max(since)
     }
 }
 

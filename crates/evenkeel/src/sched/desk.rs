@@ -363,6 +363,12 @@ impl Desk {
         self.at_poll.0.gives_up.load(Ordering::Relaxed) == since
     }
 
+    /// The class of the task that was polled last: a hint.
+    pub(crate) fn last_class(&self) -> Class {
+        // Relaxed: see `AtPoll`.
+        Class::at(self.at_poll.0.class.load(Ordering::Relaxed).into())
+    }
+
     /// The kind of the task that is being polled. It may mix two tasks; the caller finds out
     /// afterwards whether the poll was still the same.
     pub(crate) fn running_kind(&self) -> Option<Kind> {

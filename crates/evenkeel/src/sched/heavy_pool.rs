@@ -111,6 +111,8 @@ pub(crate) struct HeavyPoolStats {
     pub(crate) blocked_limit: usize,
     pub(crate) queued: usize,
     pub(crate) running: usize,
+    /// The hogs' polls that are under way: their classes, and since when.
+    pub(crate) hogging: Vec<(Class, u64)>,
     pub(crate) hand_offs: u64,
     pub(crate) early: u64,
     pub(crate) given_up: u64,

@@ -18,7 +18,7 @@
 use std::ptr::{self, NonNull};
 
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use super::bounded_queue::Apart;
 use super::task::link::Link;
@@ -37,6 +37,9 @@ pub(crate) struct InjectionQueue<T> {
 struct Front<T> {
     /// The newest entry, linked to older ones; null when empty, [`closed`] once closed.
     stack: AtomicPtr<T>,
+    /// Since when the oldest entry of the stack is ready: that of the entry which was pushed when
+    /// the stack was empty. A statistic, Relaxed throughout, and not in the models.
+    since: AtomicU64,
 }
 
 /// Entries taken off the stack and not handed out yet, oldest first.
@@ -60,6 +63,7 @@ impl<T: Link> InjectionQueue<T> {
         Self {
             front: Apart(Front {
                 stack: AtomicPtr::new(ptr::null_mut()),
+                since: AtomicU64::new(0),
             }),
             backlog_len: AtomicUsize::new(0),
             backlog: Mutex::new(Backlog {
@@ -93,9 +97,13 @@ impl<T: Link> InjectionQueue<T> {
                 return Err(entry);
             }
             // SAFETY: the caller vouches for the entry's validity until it is received.
-            let link = unsafe { entry.as_ref() }.link();
+            let (link, since) = unsafe { (entry.as_ref().link(), entry.as_ref().since()) };
             // Relaxed and Release: see the contract.
             link.store(newest, Ordering::Relaxed);
+            if newest.is_null() && !cfg!(evenkeel_loom) {
+                // Relaxed: see `Front`. Before the push, after which others may be quicker.
+                self.front.0.since.store(since, Ordering::Relaxed);
+            }
             match self.front.0.stack.compare_exchange_weak(
                 newest,
                 entry.as_ptr(),
@@ -130,6 +138,19 @@ impl<T: Link> InjectionQueue<T> {
             count += 1;
         }
         count
+    }
+
+    /// Since when the entry that came first is ready, in cycles; `None` if there is none.
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        let backlog = self.backlog.lock();
+        if let Some(first) = NonNull::new(backlog.first) {
+            // SAFETY: entries in the backlog are valid until received, which needs the lock.
+            return Some(unsafe { first.as_ref() }.since());
+        }
+        // Relaxed, both: a statistic, which nothing is read by.
+        let newest = self.front.0.stack.load(Ordering::Relaxed);
+        let is_empty = newest.is_null() || newest == closed();
+        (!is_empty).then(|| self.front.0.since.load(Ordering::Relaxed))
     }
 
     /// Hands out at most `limit` entries, oldest first. Returns how many. `receive` runs under a

@@ -39,7 +39,7 @@ use lookout::guard_after;
 use pace::LookPace;
 
 /// How long a poll has to last before its worker counts as stuck, where there is no hand-off.
-const STUCK_AFTER: Duration = Duration::from_millis(1);
+pub(crate) const STUCK_AFTER: Duration = Duration::from_millis(1);
 /// How often the monitor looks while no worker is stuck, where there is no hand-off. One look reads
 /// a few words for each worker.
 const LOOK: Duration = Duration::from_millis(5);

@@ -60,6 +60,15 @@ impl Stats {
                 heavy.refused
             )?;
         }
+        for class in self.classes.iter().filter(|class| class.hogging > 0) {
+            writeln!(
+                f,
+                "hogging     {} of {} under way, for {} at most",
+                Number(class.hogging as u64, "poll"),
+                Cut(&class.name, 32),
+                Time::of(class.oldest_hog)
+            )?;
+        }
         let mut worst: Vec<_> = self.hogs.iter().filter(|hog| hog.count > 0).collect();
         worst.sort_by_key(|hog| std::cmp::Reverse(hog.total));
         for hog in worst.iter().take(ROWS_MAX) {
@@ -158,7 +167,7 @@ fn classes(f: &mut Formatter<'_>, rows: &[ClassStats]) -> fmt::Result {
     if !shown.is_empty() {
         writeln!(
             f,
-            "class        share      got    polls     hogs    ready  wait p50      p99  \
+            "class        share      got    polls     hogs    ready   oldest  wait p50      p99  \
              longest poll"
         )?;
     }
@@ -166,13 +175,14 @@ fn classes(f: &mut Formatter<'_>, rows: &[ClassStats]) -> fmt::Result {
         let share = f64::from(class.share) / f64::from(shares.max(1));
         writeln!(
             f,
-            "{:<9} {:>8} {:>8} {:>8} {:>8} {:>8}  {:>8} {:>8} {:>13}",
+            "{:<9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}  {:>8} {:>8} {:>13}",
             Cut(&class.name, 9),
             Percent(share),
             Percent(ratio(class.run, all)),
             Count(class.polls),
             Count(class.hogs),
             Count(class.ready as u64),
+            Time(Some(class.oldest_ready).filter(|_| class.ready > 0)),
             Time(class.waits.quantile(0.5)),
             Time(class.waits.quantile(0.99)),
             AtMost(class.poll_lengths.quantile(1.0))

@@ -11,7 +11,8 @@ use crate::sched::shared::{Seat, Shared};
 pub struct Load {
     /// An estimate of how long a new task would wait before it is polled; zero if no task waits.
     /// The estimate of a worker is the longer of the wait of the task that it polled last, and the
-    /// time since that poll (or since no task waited, if that was later). This is their mean,
+    /// time since that poll (or since no task waited, if that was later; also of a class of which
+    /// it has polled none). This is their mean,
     /// weighted with the tasks that wait.
     pub wait: Duration,
     /// How many tasks wait in the workers' run queues. Those in the heavy pool do not count.
@@ -48,16 +49,21 @@ pub(super) fn ready(shared: &Shared, class: Class) -> usize {
     queued + shared.injection_queue(class).len(COUNTED_MAX)
 }
 
-/// About how long the task of a class has waited that waits for longest in a run queue.
+/// About how long the task of a class has waited that waits for longest in a run queue or in the
+/// injection queue.
 pub(super) fn oldest_ready(shared: &Shared, class: Class) -> Duration {
     let now = shared.clock.cycles();
     let waits = shared.seats.iter().filter_map(|seat| {
         let waits = shared.desk_of(seat).run_queues.len_of(class) > 0;
         waits.then(|| wait_at(seat, class, now))
     });
-    shared.clock.to_duration(waits.max().unwrap_or(0))
+    let injected = shared.injection_queue(class).oldest();
+    let injected = injected.map(|since| now.saturating_sub(since));
+    shared
+        .clock
+        .to_duration(waits.chain(injected).max().unwrap_or(0))
 }
 
 fn wait_at(seat: &Seat, class: Class, now: u64) -> u64 {
-    seat.accounts.of(class).wait_until(now).unwrap_or(0)
+    seat.accounts.of(class).wait_until(now)
 }

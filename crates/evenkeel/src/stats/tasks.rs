@@ -22,6 +22,11 @@ use super::site::Site;
 ///
 /// Its polls are those that have returned pending. The one that is under way is part of
 /// [`run`](Self::run) and [`longest`](Self::longest).
+///
+/// How long a task was ready before its polls, in all, is not kept: one more number would make a
+/// task larger than 80 bytes without its future, up to which spawning is fast, and cost each poll a
+/// store. [`ClassStats::waits`](super::ClassStats::waits) has the waits of its class, and
+/// [`since`](Self::since) that of a task which is ready now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

@@ -231,6 +231,10 @@ impl State {
             blocked_limit: self.bounds.blocked_limit,
             queued: self.queued(),
             running: self.running().count(),
+            hogging: (self.running())
+                .filter(|poll| poll.noted && !poll.given_up)
+                .map(|poll| (poll.kind.class, poll.since))
+                .collect(),
             hand_offs: self.hand_offs,
             early: self.early,
             given_up: self.given_up,

@@ -107,6 +107,9 @@ unsafe impl Link for Header {
     fn link(&self) -> &AtomicPtr<Header> {
         &self.link
     }
+    fn since(&self) -> u64 {
+        self.since.load()
+    }
 }
 
 impl fmt::Debug for Header {

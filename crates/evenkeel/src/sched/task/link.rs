@@ -14,4 +14,9 @@ use crate::sync::atomic::AtomicPtr;
 /// location while the entry is in it.
 pub(crate) unsafe trait Link: Sized {
     fn link(&self) -> &AtomicPtr<Self>;
+
+    /// Since when it is ready, in cycles, for statistics; 0 if it does not say.
+    fn since(&self) -> u64 {
+        0
+    }
 }

@@ -70,7 +70,10 @@ fn made_up() -> Stats {
     stats.classes[1].heavy = us(750_000);
     stats.classes[1].polls = 250_000;
     stats.classes[1].hogs = 412;
+    stats.classes[1].hogging = 2;
+    stats.classes[1].oldest_hog = us(61_000_000);
     stats.classes[1].ready = 3;
+    stats.classes[1].oldest_ready = us(2_500);
     stats.classes[1].waits = waits(&[3, 3, 3, 900]);
     stats.classes[1].poll_lengths = waits(&[1, 50_000]);
     stats.heavy.threads = 1;
@@ -123,9 +126,10 @@ fn a_runtime_at_work() {
 worker         run    check     spin    steal     lend     park    parks
 0             48 %    5.0 %    0.1 %    0.2 %    0.0 %     47 %     1234
 1            2.0 %    5.0 %    0.1 %    0.2 %    0.0 %     93 %     1234
-class        share      got    polls     hogs    ready  wait p50      p99  longest poll
-normal       100 %    100 %    250 k      412        3   4.10 us  1.05 ms     <=67.1 ms
+class        share      got    polls     hogs    ready   oldest  wait p50      p99  longest poll
+normal       100 %    100 %    250 k      412        3  2.50 ms   4.10 us  1.05 ms     <=67.1 ms
 heavy pool  1 of 2 threads, 0 blocked, 0 queued; 400 hand-offs, 0 refused
+hogging     2 polls of normal under way, for 61.0 s at most
 hog         412 polls (2 blocked) of 50.0 ms, at most 52.0 ms, src/main.rs:12:5: \
 app::serve::{{closure}}
 I/O checks  10 (7 due, 3 idle, 0 spin, 0 visits), 1 event
