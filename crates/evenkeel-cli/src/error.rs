@@ -51,6 +51,8 @@ pub(crate) enum TopError {
     Short(PathBuf),
     #[error("cannot use the terminal: {0}; `--plain` needs none")]
     Terminal(io::Error),
+    #[error("cannot start the thread that asks the process: {0}")]
+    Thread(io::Error),
     #[error("cannot write: {0}")]
     Output(io::Error),
     #[error("cannot start the runtime: {0}")]

@@ -1,5 +1,6 @@
 //! `evenkeel`: looks at a process on the evenkeel runtime from a terminal. The program is [`run`].
 
+mod asker;
 mod busy;
 mod client;
 mod error;

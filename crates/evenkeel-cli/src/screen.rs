@@ -10,6 +10,7 @@ use evenkeel_admin::Snapshot;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
+use crate::asker::{Answer, Asker, Looked};
 use crate::busy::{Busy, busiest};
 use crate::error::TopError;
 use crate::keys::{Action, Choices};
@@ -41,24 +42,25 @@ pub(crate) struct Tasks {
 }
 
 pub(crate) fn run(
-    source: &mut Source,
+    source: Source,
     interval: Duration,
     first: Option<Snapshot>,
 ) -> Result<(), TopError> {
+    let asker = Asker::start(source)?;
     let mut terminal = ratatui::try_init().map_err(TopError::Terminal)?;
-    let ran = watch(&mut terminal, source, interval, first);
+    let ran = watch(&mut terminal, asker, interval, first);
     ratatui::try_restore().map_err(TopError::Terminal)?;
     ran
 }
 
 fn watch(
     terminal: &mut DefaultTerminal,
-    source: &mut Source,
+    mut asker: Asker,
     interval: Duration,
     first: Option<Snapshot>,
 ) -> Result<(), TopError> {
     let mut shown = Shown {
-        name: source.name().to_owned(),
+        name: asker.name().to_owned(),
         ..Shown::default()
     };
     let mut before = first;
@@ -66,80 +68,111 @@ fn watch(
     loop {
         let drawn = terminal.draw(|frame| draw::screen(frame, &shown));
         drawn.map_err(TopError::Terminal)?;
-        let left = due.saturating_duration_since(Instant::now());
-        if let Some(key) = next_key(left).map_err(TopError::Terminal)? {
-            let shares = shown.view.iter().flat_map(|view| &view.classes);
-            let shares: Vec<_> = shares.map(|class| class.share).collect();
-            match shown.choices.take(key, &shares) {
-                Action::Quit => return Ok(()),
-                Action::Share(share) => change(source, &mut shown, share),
-                Action::Nothing => {}
+        match next(&mut asker, due).map_err(TopError::Terminal)? {
+            Next::Key(key) => {
+                let shares = shown.view.iter().flat_map(|view| &view.classes);
+                let shares: Vec<_> = shares.map(|class| class.share).collect();
+                match shown.choices.take(key, &shares) {
+                    Action::Quit => return Ok(()),
+                    Action::Share(share) => change(&asker, &mut shown, share),
+                    Action::Nothing => {}
+                }
             }
+            Next::Answer(Answer::Look(looked)) => take(*looked, &mut shown, &mut before),
+            Next::Answer(Answer::Share(Err(error))) => shown.trouble = Some(error.to_string()),
+            Next::Answer(Answer::Share(Ok(()))) | Next::Size => {}
+            Next::Due => {
+                due = Instant::now() + interval;
+                // What is recorded has no gaps.
+                if (!shown.choices.paused || asker.is_recording()) && !shown.over {
+                    asker.look(shown.choices.tasks && !shown.choices.paused);
+                }
+            }
+        }
+    }
+}
+
+/// What happens next.
+enum Next {
+    Key(event::KeyEvent),
+    /// Such as a new size of the terminal, after which the screen has to be drawn.
+    Size,
+    Answer(Answer),
+    /// It is time for the next look.
+    Due,
+}
+
+/// How often answers are looked for while one is to come.
+const LOOKS_FOR_ANSWERS: Duration = Duration::from_millis(10);
+
+fn next(asker: &mut Asker, due: Instant) -> io::Result<Next> {
+    loop {
+        if let Some(answer) = asker.answer() {
+            return Ok(Next::Answer(answer));
+        }
+        let left = due.saturating_duration_since(Instant::now());
+        // Keys first: a process that is stuck is due again and again.
+        let within = if asker.is_looking() {
+            left.clamp(Duration::from_millis(1), LOOKS_FOR_ANSWERS)
+        } else {
+            left
+        };
+        if event::poll(within)? {
+            return Ok(match event::read()? {
+                Event::Key(key) if key.kind != KeyEventKind::Release => Next::Key(key),
+                _ => Next::Size,
+            });
         }
         if Instant::now() >= due {
-            due = Instant::now() + interval;
-            if !shown.choices.paused && !shown.over {
-                refresh(source, &mut shown, &mut before);
-            }
+            return Ok(Next::Due);
         }
     }
 }
 
-/// The next key, if one is pressed in time. `None` also for other events, such as a new size of the
-/// terminal, after which the screen has to be drawn.
-fn next_key(within: Duration) -> io::Result<Option<event::KeyEvent>> {
-    if !event::poll(within)? {
-        return Ok(None);
-    }
-    Ok(match event::read()? {
-        Event::Key(key) if key.kind != KeyEventKind::Release => Some(key),
-        _ => None,
-    })
-}
-
-/// A process that does not answer may do so again: the last figures stay, with the reason.
-fn refresh(source: &mut Source, shown: &mut Shown, before: &mut Option<Snapshot>) {
-    match source.next() {
+/// A process that does not answer may do so again: the last figures stay, with the reason. So do
+/// they in a pause, in which snapshots are only recorded.
+fn take(looked: Looked, shown: &mut Shown, before: &mut Option<Snapshot>) {
+    match looked.snapshot {
         Ok(Some(now)) => {
-            if let Some(view) = before.as_ref().and_then(|before| View::new(before, &now)) {
-                shown.view = Some(view);
-            }
             shown.trouble = None;
-            *before = Some(now);
-            if shown.choices.tasks {
-                refresh_tasks(source, shown);
-            } else {
-                // A difference over a longer time would not fit the other figures.
-                shown.tasks = Tasks::default();
+            if !shown.choices.paused {
+                if let Some(view) = before.as_ref().and_then(|before| View::new(before, &now)) {
+                    shown.view = Some(view);
+                }
+                take_tasks(looked.tasks, shown);
             }
+            *before = Some(now);
         }
         Ok(None) => shown.over = true,
         Err(error) => shown.trouble = Some(error.to_string()),
     }
 }
 
-fn refresh_tasks(source: &Source, shown: &mut Shown) {
+fn take_tasks(found: Option<Result<Option<Vec<TaskInfo>>, TopError>>, shown: &mut Shown) {
     let tasks = &mut shown.tasks;
-    match source.tasks() {
-        Ok(Some(now)) => {
+    match found {
+        Some(Ok(Some(now))) => {
             tasks.busy = tasks.before.as_ref().map(|before| busiest(before, &now));
             tasks.before = Some(now);
         }
-        Ok(None) => tasks.are_unknown = true,
-        Err(error) => shown.trouble = Some(error.to_string()),
+        Some(Ok(None)) => tasks.are_unknown = true,
+        Some(Err(error)) => shown.trouble = Some(error.to_string()),
+        // A difference over a longer time would not fit the other figures.
+        None => *tasks = Tasks::default(),
     }
 }
 
-fn change(source: &Source, shown: &mut Shown, share: u32) {
-    let Some(view) = &mut shown.view else {
+/// Shows the share at once, so that the next key goes by it. If it is refused, the next look has
+/// the one that stayed.
+fn change(asker: &Asker, shown: &mut Shown, share: u32) {
+    let mut classes = shown.view.iter_mut().flat_map(|view| &mut view.classes);
+    let Some(class) = classes.nth(shown.choices.class) else {
         return;
     };
-    let Some(class) = view.classes.get_mut(shown.choices.class) else {
-        return;
-    };
-    match source.set_share(&class.name, share) {
-        Ok(()) if source.is_live() => class.share = share,
-        Ok(()) => shown.trouble = Some("a recording cannot be changed".to_owned()),
-        Err(error) => shown.trouble = Some(error.to_string()),
+    if asker.is_live() {
+        class.share = share;
+        asker.set_share(class.name.clone(), share);
+    } else {
+        shown.trouble = Some("a recording cannot be changed".to_owned());
     }
 }

@@ -56,6 +56,17 @@ impl Source {
         matches!(self, Self::Process { .. })
     }
 
+    /// Each snapshot that is taken is kept.
+    pub(crate) fn is_recording(&self) -> bool {
+        matches!(
+            self,
+            Self::Process {
+                recorder: Some(_),
+                ..
+            }
+        )
+    }
+
     /// The next snapshot; `None` after the last of a file.
     pub(crate) fn next(&mut self) -> Result<Option<Snapshot>, TopError> {
         match self {

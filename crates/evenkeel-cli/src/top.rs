@@ -17,8 +17,8 @@ use crate::{plain, screen};
 ///
 /// The process has to serve its figures: evenkeel_admin::listen("127.0.0.1:7070").await?
 ///
-/// Keys: q quits, space pauses, s sorts the hogs by another figure, t shows the busiest tasks
-/// instead of the hogs, up and down choose a class, and + and - change its share.
+/// Keys: q quits, space pauses (`--record` goes on), s sorts the hogs by another figure, t shows
+/// the busiest tasks instead of the hogs, up and down choose a class, and + and - change its share.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Where the admin server listens: HOST:PORT, or unix: and a path.
@@ -65,7 +65,7 @@ pub(crate) fn run(options: &Options) -> Result<(), TopError> {
     }
     // A process that cannot be asked is an error in a line, and not a screen that flickers.
     let first = source.next()?;
-    screen::run(&mut source, options.interval, first)
+    screen::run(source, options.interval, first)
 }
 
 fn print(source: &mut Source, options: &Options) -> Result<(), TopError> {

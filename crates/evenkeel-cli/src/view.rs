@@ -40,7 +40,12 @@ pub(crate) struct ClassRow {
     pub(crate) got: f64,
     pub(crate) polls: f64,
     pub(crate) hogs: u64,
+    /// Polls that are under way and too long, and for how long the first of them.
+    pub(crate) hogging: usize,
+    pub(crate) oldest_hog: Duration,
     pub(crate) ready: usize,
+    /// How long the one of these has waited that came first.
+    pub(crate) oldest: Option<Duration>,
     pub(crate) wait_half: Option<Duration>,
     pub(crate) wait_most: Option<Duration>,
     pub(crate) longest_poll: Option<Duration>,
@@ -96,14 +101,16 @@ impl Sort {
         }
     }
 
-    pub(crate) fn sort(self, hogs: &mut [HogStats]) {
-        hogs.sort_by_key(|hog| {
+    pub(crate) fn sort(self, hogs: &mut [HogStats], functions: &mut [HogFunction]) {
+        let by = |total: Duration, count: u64, longest: Duration| {
             std::cmp::Reverse(match self {
-                Self::Total => hog.total.as_nanos(),
-                Self::Count => hog.count.into(),
-                Self::Longest => hog.longest.as_nanos(),
+                Self::Total => total.as_nanos(),
+                Self::Count => count.into(),
+                Self::Longest => longest.as_nanos(),
             })
-        });
+        };
+        hogs.sort_by_key(|row| by(row.total, row.count, row.longest));
+        functions.sort_by_key(|row| by(row.total, row.count, row.longest));
     }
 }
 
@@ -183,7 +190,10 @@ fn classes(since: &Stats, seconds: f64) -> Vec<ClassRow> {
         got: ratio(class.run, all),
         polls: class.polls as f64 / seconds,
         hogs: class.hogs,
+        hogging: class.hogging,
+        oldest_hog: class.oldest_hog,
         ready: class.ready,
+        oldest: Some(class.oldest_ready).filter(|_| class.ready > 0),
         wait_half: class.waits.quantile(0.5),
         wait_most: class.waits.quantile(0.99),
         longest_poll: class.poll_lengths.quantile(1.0),

@@ -1,7 +1,7 @@
 //! Drawing: pure, so that a test can look at what is drawn.
 
+use evenkeel::stats::LaneStats;
 use evenkeel::stats::show::{AtMost, Count, Percent, Time};
-use evenkeel::stats::{HogStats, LaneStats};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -9,7 +9,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Row, Table};
 
 use super::Shown;
-use crate::view::{Rates, STATES, View};
+use crate::view::{ClassRow, Rates, STATES, View};
 
 const COLORS: [Color; STATES.len()] = [
     Color::Blue,
@@ -168,25 +168,35 @@ fn class_table(view: &View, chosen: usize) -> Table<'static> {
             Percent(class.got).to_string(),
             Count(class.polls.round() as u64).to_string(),
             Count(class.ready as u64).to_string(),
+            Time(class.oldest).to_string(),
             Time(class.wait_half).to_string(),
             Time(class.wait_most).to_string(),
             AtMost(class.longest_poll).to_string(),
-            Count(class.hogs).to_string(),
+            hogs_of(class),
         ])
         .style(style)
     });
-    let widths = [12, 6, 8, 8, 8, 8, 8, 8, 10, 8].map(Constraint::Length);
+    let widths = [12, 6, 8, 8, 8, 8, 8, 8, 8, 10, 16].map(Constraint::Length);
     let names = [
-        "class", "share", "wanted", "got", "polls/s", "ready", "wait p50", "wait p99", "longest",
-        "hogs",
+        "class", "share", "wanted", "got", "polls/s", "ready", "oldest", "wait p50", "wait p99",
+        "longest", "hogs",
     ];
     Table::new(rows, widths).header(head(names))
 }
 
+/// How many, and if one is under way, for how long.
+fn hogs_of(class: &ClassRow) -> String {
+    let count = Count(class.hogs);
+    match class.hogging {
+        0 => count.to_string(),
+        _ => format!("{count}, {}..", Time::of(class.oldest_hog)),
+    }
+}
+
 fn hog_table(view: &View, shown: &Shown) -> Table<'static> {
-    let mut hogs: Vec<HogStats> = view.hogs.clone();
-    shown.choices.sort.sort(&mut hogs);
-    let functions = view.functions.iter().map(|it| {
+    let (mut hogs, mut functions) = (view.hogs.clone(), view.functions.clone());
+    shown.choices.sort.sort(&mut hogs, &mut functions);
+    let functions = functions.iter().map(|it| {
         let class = view.names.get(it.class.index());
         let callee = it.callee.iter().map(|callee| format!(" > {callee}"));
         let within = it.within().map(|within| format!(", within {within}"));
@@ -226,7 +236,9 @@ fn hog_table(view: &View, shown: &Shown) -> Table<'static> {
     let names = ["hogs", "mean", "longest", "class", "spawned at"];
     let caption = format!("by {}", shown.choices.sort.name());
     let table = Table::new(rows, widths).header(head(names));
-    table.footer(Row::new([caption]).style(Style::new().fg(Color::DarkGray)))
+    // The last column is wide enough for it.
+    let footer = ["", "", "", "", caption.as_str()].map(str::to_owned);
+    table.footer(Row::new(footer).style(Style::new().fg(Color::DarkGray)))
 }
 
 fn task_table(view: &View, shown: &Shown) -> Table<'static> {

@@ -15,6 +15,8 @@ fn snapshot(second: u64) -> Snapshot {
         serde_json::json!({
             "class": index, "name": name, "share": share, "run": run * second,
             "polls": 1000 * second, "ready": 3, "waits": waits, "poll_lengths": waits,
+            "oldest_ready": 7_000_000, "hogs": second, "hogging": 1,
+            "oldest_hog": 3_000_000_000_u64,
         })
     };
     let worker = serde_json::json!({
@@ -28,6 +30,12 @@ fn snapshot(second: u64) -> Snapshot {
             "longest": longest,
         })
     };
+    let function = |name: &str, count: u64, longest: u64| {
+        serde_json::json!({
+            "function": name, "class": 1, "count": count, "ended": count, "total": 50_000_000,
+            "longest": longest,
+        })
+    };
     serde_json::from_value(serde_json::json!({
         "taken_at_ms": 1_000_000 + 1_000 * second,
         "process": { "cpu": 700_000_000 * second, "resident": 12_000_000 },
@@ -37,6 +45,9 @@ fn snapshot(second: u64) -> Snapshot {
             class(2, "bulk", 20, 250_000_000),
         ],
         "hogs": [hog(7, 1, 50_000_000), hog(8, 9, 9_000_000)],
+        "hog_functions": [
+            function("app::long", 1, 50_000_000), function("app::often", 9, 9_000_000),
+        ],
         "lanes": [{ "name": "blocking", "threads": 1, "limit": 8, "done": 5 * second }],
         "delivery": { "deliveries": 400 * second, "bytes": 584_000 * second },
         "output": { "writes": 20 * second },
@@ -72,7 +83,8 @@ fn workers_classes_hogs_lanes_and_rates_are_shown() {
         "127.0.0.1:7070  up 3.00 s, utilisation 50 %, occupancy 25 %, 70 % of a processor, 12.0 MB",
         "in 400/s, 584 kB/s   out 20/s",
         "polls 3000/s   ready 9   tasks 100 k",
-        "normal       50     50 %     75 %     1000     3        4.00 us  64.0 us  <=64.0 us  0",
+        "normal       50     50 %     75 %     1000     3        7.00 ms  4.00 us  64.0 us  \
+         <=64.0 us  2, 3.00 s..",
         "blocking             0/8        0        5",
         "1        50.0 ms  50.0 ms  normal     src/main.rs:7:1 app::serve",
         "q quit",
@@ -87,17 +99,23 @@ fn workers_classes_hogs_lanes_and_rates_are_shown() {
 #[test]
 fn hogs_are_sorted_as_chosen_and_trouble_is_said() {
     let mut shown = shown();
-    let first = |shown: &Shown| {
+    // Functions first, and then kinds of tasks.
+    let rows = |shown: &Shown| -> Vec<String> {
         let text = drawn(shown, 110, 30);
         let (_, hogs) = text.split_once("spawned at").unwrap();
-        hogs.lines().nth(1).unwrap().to_owned()
+        hogs.lines().skip(1).take(4).map(str::to_owned).collect()
     };
-    assert!(first(&shown).contains("main.rs:7"));
+    let are_in_order = |rows: &[String], parts: [&str; 4]| {
+        let mut pairs = rows.iter().zip(parts);
+        assert!(pairs.all(|(row, part)| row.contains(part)), "{rows:#?}");
+    };
+    let by_total = ["app::long", "app::often", "main.rs:7", "main.rs:8"];
+    are_in_order(&rows(&shown), by_total);
     shown.choices.sort = shown.choices.sort.next();
-    assert!(
-        first(&shown).contains("main.rs:8"),
-        "the one with the most polls"
-    );
+    let by_polls = ["app::often", "app::long", "main.rs:8", "main.rs:7"];
+    are_in_order(&rows(&shown), by_polls);
+    shown.choices.sort = shown.choices.sort.next();
+    are_in_order(&rows(&shown), by_total);
     shown.choices.paused = true;
     assert!(drawn(&shown, 110, 30).contains("PAUSED"));
     shown.trouble = Some("it is gone".to_owned());
