@@ -34,10 +34,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::thread::sleep(Duration::from_secs(2));
 
     println!("looked at once a second, {TASKS} tasks alive, per cent of a processor:");
-    println!("  {:>10}  {:>8}", "", "server");
+    println!("  {:>11}  {:>8}", "", "server");
     for (name, path) in [
         ("nobody", None),
         ("page, top", Some("/stats")),
+        // What both ask besides while they show tasks: all are looked at for it.
+        ("page, tasks", Some("/tasks?limit=20&sort=run")),
+        ("top, tasks", Some("/tasks?limit=1000")),
         ("scrape", Some("/metrics")),
     ] {
         let before = cpu(&address)?;
@@ -49,7 +52,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         // Less what it takes to read the figure itself, which "nobody" shows.
         let used = cpu(&address)?.saturating_sub(before) as f64 / 1e9;
-        println!("  {name:>10}  {:>7.3} %", 100.0 * used / f64::from(LOOKS));
+        println!("  {name:>11}  {:>7.3} %", 100.0 * used / f64::from(LOOKS));
     }
     #[cfg(target_os = "linux")]
     measure_top(&address)?;
@@ -78,9 +81,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 #[cfg(target_os = "linux")]
 fn measure_top(address: &str) -> Result<(), Box<dyn std::error::Error>> {
     let program = top::build()?;
-    println!("  {:>10}  {:>8}  {:>8}", "", "server", "itself");
-    for (name, plain) in [("top", false), ("top --plain", true)] {
-        let top = top::Top::start(&program, address, plain)?;
+    println!("  {:>11}  {:>8}  {:>8}", "", "server", "itself");
+    for (name, plain, keys) in [
+        ("top", false, ""),
+        ("top, tasks", false, "t"),
+        ("top --plain", true, ""),
+    ] {
+        let mut top = top::Top::start(&program, address, plain)?;
+        top.press(keys)?;
         // It has started, and looked at least once.
         std::thread::sleep(Duration::from_secs(2));
         let before = (cpu(address)?, top.cpu()?);
@@ -88,7 +96,7 @@ fn measure_top(address: &str) -> Result<(), Box<dyn std::error::Error>> {
         let now = (cpu(address)?, top.cpu()?);
         let percent = |used: u64| 100.0 * used as f64 / 1e9 / f64::from(LOOKS);
         let [server, itself] = [now.0 - before.0, now.1 - before.1].map(percent);
-        println!("  {name:>10}  {server:>7.3} %  {itself:>7.3} %");
+        println!("  {name:>11}  {server:>7.3} %  {itself:>7.3} %");
         top.end()?;
     }
     Ok(())

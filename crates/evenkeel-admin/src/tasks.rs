@@ -1,6 +1,5 @@
 //! What the tasks have cost, and where they wait.
 
-use std::borrow::Cow;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,16 +8,16 @@ use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRef, Query, State};
 use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use evenkeel::runtime::Handle;
 use evenkeel::stats::{DumpOptions, TaskDump, TaskInfo, TaskOrder};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
 use crate::routes::Problem;
+use crate::snapshot::cut;
 use crate::{DUMP_TIMEOUT_MAX, TASKS_MAX};
 
-/// How much there is of the name of a future's type.
-const FUTURE_MAX: usize = 500;
 /// How many tasks are listed unless the request says it.
 const LISTED: usize = 100;
 
@@ -67,30 +66,43 @@ type Asked<T> = Result<Query<T>, QueryRejection>;
 pub(crate) async fn list(
     State(runtime): State<Handle>,
     query: Asked<ListQuery>,
-) -> Result<Json<Vec<TaskInfo>>, Problem> {
-    read(&runtime, query).map(Json)
+) -> Result<Response, Problem> {
+    let (sort, limit) = wanted(query)?;
+    Ok(json_in_place(|| read(&runtime, sort, limit)))
 }
 
 pub(crate) async fn list_text(
     State(runtime): State<Handle>,
     query: Asked<ListQuery>,
 ) -> Result<String, Problem> {
-    let tasks = read(&runtime, query)?;
-    Ok(tasks.iter().fold(String::new(), |mut text, task| {
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "{task}");
-        text
+    let (sort, limit) = wanted(query)?;
+    Ok(evenkeel::block_in_place(|| {
+        let tasks = read(&runtime, sort, limit);
+        tasks.iter().fold(String::new(), |mut text, task| {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{task}");
+            text
+        })
     }))
 }
 
-fn read(runtime: &Handle, query: Asked<ListQuery>) -> Result<Vec<TaskInfo>, Problem> {
+fn wanted(query: Asked<ListQuery>) -> Result<(TaskOrder, usize), Problem> {
     let query = understood(query)?;
     let limit = bounded("limit", query.limit.unwrap_or(LISTED), TASKS_MAX)?;
-    // To look at all tasks of a large program takes some milliseconds. It must not wait for a lane,
-    // which may be full when somebody looks for the reason.
-    let mut tasks = evenkeel::block_in_place(|| runtime.tasks(query.sort, limit));
+    Ok((query.sort, limit))
+}
+
+/// To look at all tasks of a large program takes some milliseconds: for `block_in_place`.
+fn read(runtime: &Handle, sort: TaskOrder, limit: usize) -> Vec<TaskInfo> {
+    let mut tasks = runtime.tasks(sort, limit);
     tasks.iter_mut().for_each(|task| cut(&mut task.future));
-    Ok(tasks)
+    tasks
+}
+
+/// An answer that takes long to make and to write: the worker does other things meanwhile. It must
+/// not wait for a lane, which may be full when somebody looks for the reason.
+fn json_in_place<T: Serialize>(make: impl FnOnce() -> T) -> Response {
+    evenkeel::block_in_place(|| Json(make()).into_response())
 }
 
 pub(crate) async fn dump(
@@ -149,13 +161,6 @@ async fn make(served: &Served, query: &DumpQuery) -> Result<TaskDump, Problem> {
     })
 }
 
-/// Types may have names of many kilobytes, and an answer may have 10 000 of them.
-fn cut(future: &mut Cow<'static, str>) {
-    if let Some((end, _)) = future.char_indices().nth(FUTURE_MAX) {
-        *future = format!("{}...", &future[..end]).into();
-    }
-}
-
 fn understood<T>(query: Asked<T>) -> Result<T, Problem> {
     match query {
         Ok(Query(query)) => Ok(query),
@@ -169,4 +174,38 @@ fn bounded<T: Ord + std::fmt::Display>(name: &str, value: T, most: T) -> Result<
     }
     let message = format!("{name} is {value}; the most is {most}");
     Err(Problem(StatusCode::BAD_REQUEST, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use evenkeel::runtime::Builder;
+    use serde::Serializer;
+
+    use super::*;
+
+    /// While it is written, another task has to get on.
+    struct WaitsForAnother(Handle);
+
+    impl Serialize for WaitsForAnother {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            let (ran, waits) = channel();
+            drop(self.0.spawn(async move { ran.send(()) }));
+            let got_on = waits.recv_timeout(Duration::from_secs(20)).is_ok();
+            serializer.serialize_bool(got_on)
+        }
+    }
+
+    #[test]
+    fn while_a_long_list_is_written_the_worker_does_other_things() {
+        let mut builder = Builder::new();
+        let runtime = builder.workers(1).hand_off_after(None).build().unwrap();
+        let handle = runtime.handle().clone();
+        let answer = runtime.spawn(async move {
+            let answer = json_in_place(|| WaitsForAnother(handle));
+            axum::body::to_bytes(answer.into_body(), 100).await.unwrap()
+        });
+        assert_eq!(&*runtime.block_on(answer).unwrap(), b"true");
+    }
 }

@@ -124,6 +124,40 @@ fn states_of_workers_add_up() {
     });
 }
 
+/// Linux says both; where it does not say how many descriptors are open, that is left out.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_process_has_a_beginning_and_descriptors() {
+    const OPENED: usize = 200;
+    runtime().block_on(async {
+        let admin = listen("127.0.0.1:0").await.unwrap();
+        let before = scrape(&admin).await;
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let (now, began) = (
+            now.unwrap().as_secs_f64(),
+            before["process_start_time_seconds"],
+        );
+        // Both are of the system's clock, of which one is a whole number of seconds.
+        assert!(
+            began <= now + 1.0 && began > now - 3_600.0,
+            "{began}, {now}"
+        );
+        let fds = "process_open_fds";
+        let open = || std::fs::read_dir("/proc/self/fd").unwrap().count() as f64;
+        if let Some(&few) = before.get(fds) {
+            let files: Vec<_> = (0..OPENED)
+                .map(|_| std::fs::File::open("/dev/null"))
+                .collect();
+            let many = scrape(&admin).await[fds];
+            // Other tests open and close some meanwhile.
+            assert!(many > few + OPENED as f64 / 2.0, "{few}, then {many}");
+            assert!((many - open()).abs() < OPENED as f64 / 2.0, "{many}");
+            assert!(many <= before["process_max_fds"]);
+            drop(files);
+        }
+    });
+}
+
 #[test]
 fn the_page_of_the_docs_is_what_the_code_says() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");

@@ -66,3 +66,42 @@ fn hogs_are_served_by_function_and_as_stacks() {
         admin.shutdown().await;
     });
 }
+
+/// The name of its future's type has thousands of letters.
+async fn hogs<T>(_: std::marker::PhantomData<T>) {
+    computes_for_the_route();
+}
+
+type Four<T> = (T, T, T, T);
+type Long = Four<Four<Four<Four<std::collections::BTreeMap<String, String>>>>>;
+
+#[test]
+fn the_name_of_a_type_is_cut_in_the_statistics() {
+    runtime().block_on(async {
+        let admin = listen("127.0.0.1:0").await.unwrap();
+        let began = Instant::now();
+        let futures = loop {
+            evenkeel::spawn(hogs(std::marker::PhantomData::<Long>))
+                .await
+                .unwrap();
+            let stats = get(&admin, "/stats").await.json();
+            let rows = ["hogs", "hog_functions"].map(|of| stats[of].as_array().unwrap().clone());
+            let futures = rows.concat().into_iter().map(|row| row["future"].clone());
+            let futures: Vec<_> = futures
+                .filter_map(|it| it.as_str().map(str::to_owned))
+                .collect();
+            if futures.iter().filter(|it| it.contains("BTreeMap")).count() >= 2 {
+                break futures;
+            }
+            assert!(began.elapsed() < LIMIT, "{stats}");
+        };
+        for future in futures {
+            assert!(future.chars().count() <= 503, "{future}");
+            assert!(
+                !future.contains("BTreeMap") || future.ends_with("..."),
+                "{future}"
+            );
+        }
+        admin.shutdown().await;
+    });
+}

@@ -1,11 +1,12 @@
-//! Prometheus scrapes a server, and every query of the dashboard and of the autoscaler has an
-//! answer. Passes without looking where it is not installed.
+//! Prometheus scrapes a server, with a token if it has to, and every query of the dashboard and of
+//! the autoscaler has an answer. Alerts fire as their tests say. Passes without looking where
+//! Prometheus is not installed.
 
 mod support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use evenkeel::Class;
@@ -23,17 +24,27 @@ struct Prometheus {
     address: String,
 }
 
+/// A directory of its own.
+fn directory(name: &str) -> PathBuf {
+    let name = format!("evenkeel-prometheus-{name}-{}", std::process::id());
+    let directory = std::env::temp_dir().join(name);
+    fs::create_dir_all(&directory).unwrap();
+    directory
+}
+
+/// The configuration that scrapes this server.
+fn scrapes(target: &str) -> String {
+    format!("scrape_configs: [{{job_name: app, static_configs: [{{targets: ['{target}']}}]}}]\n")
+}
+
 impl Prometheus {
-    fn start(target: &str) -> Option<Self> {
-        let name = format!("evenkeel-prometheus-{}", std::process::id());
-        let directory = std::env::temp_dir().join(name);
-        fs::create_dir_all(&directory).unwrap();
+    fn start(directory: PathBuf, scrapes: &str) -> Option<Self> {
         let address = free_address();
         let rules = Path::new(DEPLOY).join("alerts.yml");
         let config = format!(
             "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\n\
              rule_files: ['{}']\n\
-             scrape_configs: [{{job_name: app, static_configs: [{{targets: ['{target}']}}]}}]\n",
+             {scrapes}",
             rules.display()
         );
         let file = directory.join("prometheus.yml");
@@ -63,13 +74,13 @@ impl Prometheus {
     }
 
     /// The series that a query has; `None` while there is no answer.
-    async fn series(&self, query: &str) -> Option<usize> {
+    async fn series(&self, query: &str) -> Option<Vec<serde_json::Value>> {
         let query: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
         let path = format!("/api/v1/query?query={query}");
         let text = self.get(&path).await.ok()?;
         let json: serde_json::Value = serde_json::from_str(&text).ok()?;
         assert_eq!(json["status"], "success", "{json}");
-        json["data"]["result"].as_array().map(Vec::len)
+        json["data"]["result"].as_array().cloned()
     }
 
     async fn get(&self, path: &str) -> std::io::Result<String> {
@@ -139,7 +150,8 @@ async fn work() {
 }
 
 async fn all_answer(admin: &Admin) {
-    let Some(prometheus) = Prometheus::start(&admin.address()) else {
+    let scrapes = scrapes(&admin.address());
+    let Some(prometheus) = Prometheus::start(directory("queries"), &scrapes) else {
         return;
     };
     let mut missing = dashboard();
@@ -153,11 +165,8 @@ async fn all_answer(admin: &Admin) {
         evenkeel::time::sleep(Duration::from_millis(500)).await;
         let mut still = Vec::new();
         for query in missing {
-            if prometheus
-                .series(&query)
-                .await
-                .is_none_or(|series| series == 0)
-            {
+            let series = prometheus.series(&query).await;
+            if series.is_none_or(|series| series.is_empty()) {
                 still.push(query);
             }
         }
@@ -175,4 +184,71 @@ fn each_query_of_the_dashboard_and_of_the_autoscaler_has_an_answer() {
         evenkeel::spawn(work());
         all_answer(&admin).await;
     });
+}
+
+/// The block of YAML in the page on deployment.
+fn configuration() -> String {
+    let page = fs::read_to_string(Path::new(DEPLOY).join("README.md")).unwrap();
+    let (_, block) = page.split_once("```yaml\n").unwrap();
+    let (block, _) = block.split_once("```").unwrap();
+    block.to_owned()
+}
+
+/// Runs `promtool`. `None` where it is not installed.
+fn promtool(arguments: &[&str]) -> Option<Output> {
+    match Command::new("promtool").args(arguments).output() {
+        Ok(output) => Some(output),
+        Err(error) => {
+            eprintln!("promtool cannot be started, so nothing is checked: {error}");
+            None
+        }
+    }
+}
+
+#[test]
+fn a_server_with_a_token_is_scraped_by_who_sends_it() {
+    const TOKEN: &str = "correct-horse";
+    let directory = directory("token");
+    let token = directory.join("token");
+    fs::write(&token, TOKEN).unwrap();
+    let in_cluster = "/etc/prometheus/secrets/admin/token";
+    let whole = configuration().replace(in_cluster, token.to_str().unwrap());
+    // Some distributions leave Kubernetes out of Prometheus.
+    let in_kubernetes = "    kubernetes_sd_configs:\n      - role: pod\n";
+    let parts = whole.split_once(in_kubernetes);
+    let (scrapes, relabels) = parts.expect("pods of Kubernetes");
+    let file = directory.join("rest.yml");
+    fs::write(&file, format!("{scrapes}{relabels}")).unwrap();
+    if let Some(checked) = promtool(&["check", "config", file.to_str().unwrap()]) {
+        assert!(checked.status.success(), "{checked:?}");
+    }
+    runtime().block_on(async {
+        let builder = evenkeel_admin::Builder::new().token(TOKEN);
+        let admin = builder.listen("127.0.0.1:0").await.unwrap();
+        // The server is here, and not where Kubernetes says.
+        let target = admin.address();
+        let here = format!("{scrapes}    static_configs: [{{targets: ['{target}']}}]\n");
+        let Some(prometheus) = Prometheus::start(directory, &here) else {
+            return;
+        };
+        let began = Instant::now();
+        // Whether the last scrape came through.
+        let up = async || {
+            let series = prometheus.series("up").await.unwrap_or_default();
+            series.first().map(|it| it["value"][1].clone())
+        };
+        while up().await.is_none() {
+            assert!(began.elapsed() < LIMIT, "it was not scraped");
+            evenkeel::time::sleep(Duration::from_millis(100)).await;
+        }
+        assert_eq!(up().await.unwrap(), "1");
+    });
+}
+
+#[test]
+fn the_alerts_fire_as_their_tests_say() {
+    let tests = Path::new(DEPLOY).join("alerts_test.yml");
+    if let Some(tested) = promtool(&["test", "rules", tests.to_str().unwrap()]) {
+        assert!(tested.status.success(), "{tested:?}");
+    }
 }

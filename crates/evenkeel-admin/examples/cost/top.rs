@@ -69,6 +69,10 @@ impl Top {
         Ok(used)
     }
 
+    pub(crate) fn press(&mut self, keys: &str) -> io::Result<()> {
+        self.terminal.write_all(keys.as_bytes())
+    }
+
     /// Quits as a user would; `--plain` has no keys, and is stopped.
     pub(crate) fn end(mut self) -> io::Result<()> {
         self.terminal.write_all(b"q")?;

@@ -136,6 +136,42 @@ pub(super) const METRICS: &[Metric] = &[
         },
     ),
     metric(
+        ("evenkeel_class_hogging", None),
+        Gauge,
+        &["class"],
+        "Polls of tasks of a class that are under way and too long",
+        |snapshot, row| {
+            for class in &snapshot.stats.classes {
+                row(&[&class.name], Level(class.hogging as f64));
+            }
+        },
+    ),
+    metric(
+        ("evenkeel_class_oldest_hog", SECONDS),
+        Gauge,
+        &["class"],
+        "For how long the one of these has lasted that began first; 0 if there is none",
+        |snapshot, row| {
+            for class in &snapshot.stats.classes {
+                row(&[&class.name], Level(class.oldest_hog.as_secs_f64()));
+            }
+        },
+    ),
+    metric(
+        ("evenkeel_hog_stacks", None),
+        Counter,
+        &["outcome"],
+        "Stacks of such polls by what became of them: taken, skipped as there were too many, or \
+         failed as the system refused or the thread did not answer; and reports that went unnamed",
+        |snapshot, row| {
+            let stacks = &snapshot.stats.hog_stacks;
+            row(&["taken"], Count(stacks.taken));
+            row(&["skipped"], Count(stacks.skipped));
+            row(&["failed"], Count(stacks.failed));
+            row(&["unnamed"], Count(stacks.unnamed));
+        },
+    ),
+    metric(
         ("evenkeel_hog_function_polls", None),
         Counter,
         &["function", "class"],
@@ -191,6 +227,29 @@ pub(super) const METRICS: &[Metric] = &[
         },
     ),
     metric(
+        ("evenkeel_class_oldest_ready", SECONDS),
+        Gauge,
+        &["class"],
+        "About how long the one of these has waited that came first; it also grows while none is \
+         polled, which evenkeel_class_wait_seconds does not count; 0 if there is none",
+        |snapshot, row| {
+            for class in &snapshot.stats.classes {
+                row(&[&class.name], Level(class.oldest_ready.as_secs_f64()));
+            }
+        },
+    ),
+    metric(
+        ("evenkeel_class_alive", None),
+        Gauge,
+        &["class"],
+        "Tasks of a class that have been polled and have not completed",
+        |snapshot, row| {
+            for class in &snapshot.stats.classes {
+                row(&[&class.name], Level(class.alive as f64));
+            }
+        },
+    ),
+    metric(
         ("evenkeel_heavy_threads", None),
         Gauge,
         &["doing"],
@@ -200,6 +259,17 @@ pub(super) const METRICS: &[Metric] = &[
             row(&["running"], Level(heavy.running as f64));
             row(&["blocked"], Level(heavy.blocked as f64));
             row(&["all"], Level(heavy.threads as f64));
+        },
+    ),
+    metric(
+        ("evenkeel_heavy_threads_limit", None),
+        Gauge,
+        &["doing"],
+        "The most threads of the heavy pool that may be running and not blocked, and blocked",
+        |snapshot, row| {
+            let heavy = &snapshot.stats.heavy;
+            row(&["running"], Level(heavy.limit as f64));
+            row(&["blocked"], Level(heavy.blocked_limit as f64));
         },
     ),
     metric(
@@ -393,6 +463,40 @@ pub(super) const METRICS: &[Metric] = &[
         |snapshot, row| {
             if let Some(process) = &snapshot.process {
                 row(&[], Level(process.resident as f64));
+            }
+        },
+    ),
+    metric(
+        ("process_start_time", SECONDS),
+        Gauge,
+        &[],
+        "When the process began, in seconds since 1970",
+        |snapshot, row| {
+            if let Some(process) = &snapshot.process {
+                row(&[], Level(process.started_at_ms as f64 / 1e3));
+            }
+        },
+    ),
+    metric(
+        ("process_open_fds", None),
+        Gauge,
+        &[],
+        "Descriptors that are open; on Linux 6.2 and newer, where that costs nothing",
+        |snapshot, row| {
+            let process = snapshot.process.as_ref();
+            if let Some(open) = process.and_then(|process| process.descriptors) {
+                row(&[], Level(open as f64));
+            }
+        },
+    ),
+    metric(
+        ("process_max_fds", None),
+        Gauge,
+        &[],
+        "The most descriptors that the process may have open",
+        |snapshot, row| {
+            if let Some(process) = &snapshot.process {
+                row(&[], Level(process.descriptors_max as f64));
             }
         },
     ),

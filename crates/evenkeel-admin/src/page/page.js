@@ -69,6 +69,9 @@ function classesSince(now, earlier, seconds) {
       run: it.run - was.run,
       polls: (it.polls - was.polls) / seconds,
       ready: it.ready,
+      oldest: it.ready ? it.oldest_ready : null,
+      hogging: it.hogging,
+      oldestHog: it.oldest_hog,
       hogs: it.hogs - was.hogs,
       p50: quantile(it.waits, was.waits, 0.5),
       p99: quantile(it.waits, was.waits, 0.99),
@@ -179,14 +182,20 @@ function shareOf(name, share) {
   return cell;
 }
 
+// Hogs that are not over yet.
+function underWay({ hogging, oldestHog }) {
+  return hogging ? `, ${grouped(hogging)} under way for ${duration(oldestHog)}` : "";
+}
+
 function showClasses(classes) {
   // Not while somebody types into it.
   if (byId("classes").contains(document.activeElement)) return;
-  const heads = ["class", "share", "got", "polls/s", "ready", "wait p50", "p99",
+  const heads = ["class", "share", "got", "polls/s", "ready", "oldest", "wait p50", "p99",
     "longest poll", "hogs"];
   table("classes", heads, classes.map((it) => [
     it.name, shareOf(it.name, it.share), percent(it.got), grouped(it.polls), grouped(it.ready),
-    duration(it.p50), duration(it.p99), it.longest ? `≤ ${duration(it.longest)}` : duration(null), grouped(it.hogs),
+    duration(it.oldest), duration(it.p50), duration(it.p99),
+    it.longest ? `≤ ${duration(it.longest)}` : duration(null), grouped(it.hogs) + underWay(it),
   ]));
 }
 
