@@ -3,6 +3,7 @@
 //! A tool is fetched into the target directory when it is first wanted, and again when its version
 //! here changes. So nothing has to be installed by hand, and everybody runs the same one.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -34,6 +35,22 @@ const CARGO_DENY: Tool = Tool {
 
 /// With this, a check that cannot be made has failed. A machine without a network lacks it.
 const REQUIRED: (&str, &str) = ("EVENKEEL_TOOLS", "required");
+
+/// Programs that tests start, which pass without looking where one is missing; and what is then not
+/// looked at.
+const STARTED_BY_TESTS: [(&str, &str); 3] = [
+    ("chromium", "the admin page in a browser"),
+    ("prometheus", "scrapes, and the queries of the dashboard"),
+    ("promtool", "when alerts fire"),
+];
+
+/// Those of them that are in no folder of this `PATH`.
+pub(crate) fn missing(path: &OsStr) -> Vec<(&'static str, &'static str)> {
+    let is_there =
+        |program: &str| std::env::split_paths(path).any(|folder| folder.join(program).is_file());
+    let all = STARTED_BY_TESTS.into_iter();
+    all.filter(|(program, _)| !is_there(program)).collect()
+}
 
 /// Git's name for a tree without files. What differs from it is everything.
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
@@ -163,5 +180,17 @@ mod tests {
         let error = run(Path::new("false"), &["check"]).unwrap_err();
         assert!(error.to_string().contains("\"check\""), "{error}");
         run(Path::new("/nowhere/at/all"), &[]).expect_err("it cannot be started");
+    }
+
+    #[test]
+    fn programs_that_tests_would_start_are_missed_where_they_are_not() {
+        let folder = std::env::temp_dir().join(format!("xtask-missing-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("prometheus"), "").unwrap();
+        let path = std::env::join_paths([Path::new("/nowhere/at/all"), &folder]).unwrap();
+        let missed = missing(&path);
+        std::fs::remove_dir_all(&folder).unwrap();
+        let programs: Vec<_> = missed.iter().map(|(program, _)| *program).collect();
+        assert_eq!(programs, ["chromium", "promtool"]);
     }
 }
