@@ -24,7 +24,7 @@ use crate::cursor::{Cursor, Identity};
 use crate::error::ClientError;
 use crate::follow::{Follower, ReadFrom};
 use crate::frame::{
-    APPEND_OVERHEAD, Code, RECORD_OVERHEAD, RECORDS_OVERHEAD, Record, Request, Response,
+    APPEND_OVERHEAD, Code, MAY_PASS, RECORD_OVERHEAD, RECORDS_OVERHEAD, Record, Request, Response,
 };
 use crate::wire::FrameReader;
 
@@ -534,6 +534,9 @@ fn refused_at(code: Code, [first, second]: [u64; 2], text: Arc<str>) -> ClientEr
             },
             text,
         },
+        code if code.is_of_failed_log() && [first, second] == MAY_PASS => {
+            ClientError::LogAway { code, text }
+        }
         code => ClientError::Refused { code, text },
     }
 }

@@ -35,6 +35,15 @@ pub enum ClientError {
         /// What the server says.
         text: Arc<str>,
     },
+    /// The log took no record, or it is unknown whether it has, which may pass by itself: its
+    /// records are kept by another server, which is away or does not answer.
+    #[error("{text}")]
+    LogAway {
+        /// [`Code::LogFailed`] or [`Code::LogFailedBefore`].
+        code: Code,
+        /// What the server says.
+        text: Arc<str>,
+    },
     /// The server refused a read from beyond the end of its log.
     #[error("{text}")]
     OutOfRange {
@@ -139,10 +148,17 @@ fn advice(error: &io::Error) -> &'static str {
 }
 
 impl ClientError {
+    /// Whether it says that the log has failed, and will not take records again by itself.
+    pub fn is_of_failed_log(&self) -> bool {
+        let is_away = matches!(self, ClientError::LogAway { .. });
+        !is_away && self.code().is_some_and(Code::is_of_failed_log)
+    }
+
     /// The server's reason, if it gave one.
     pub fn code(&self) -> Option<Code> {
         match self {
             ClientError::Refused { code, .. }
+            | ClientError::LogAway { code, .. }
             | ClientError::OtherLog { code, .. }
             | ClientError::Fault { code, .. } => Some(*code),
             ClientError::OutOfRange { .. } => Some(Code::OutOfRange),

@@ -41,19 +41,17 @@ use crate::follow::{Follower, ReadFrom};
 #[derive(Clone, Copy, Debug)]
 pub struct SessionOptions {
     /// How long a record, or a read, is tried for; 60 seconds by default. For a record the time
-    /// begins when it is submitted, for a read when the trouble begins. With a server that keeps
-    /// its records in NATS, this must be no longer than half of the stream's `duplicate_window`:
-    /// see [`Session`].
+    /// begins when it is submitted, for a read when the trouble begins.
     pub give_up_after: Duration,
     /// How many records may be pending; more wait to be submitted. 16 384 by default.
     pub pending_max: usize,
     /// How many bytes of records may be pending; 8 MiB by default. A larger record is taken alone.
     pub pending_bytes_max: usize,
     /// Whether records are tried on when the server says that its log has failed; by default they
-    /// are. That passes if somebody starts the server again, or its store is there again. If not,
-    /// they are settled at once, with what the server says: as
-    /// [not stored](AppendError::NotStored) if the log had failed before they were sent the first
-    /// time, else as unknown.
+    /// are. That passes if somebody starts the server again. If not, they are settled at once, with
+    /// what the server says: as [not stored](AppendError::NotStored) if the log had failed before
+    /// they were sent the first time, else as unknown. A log that only is
+    /// [away](ClientError::LogAway) comes back by itself, and is waited for in any case.
     pub wait_for_failed_log: bool,
 }
 
@@ -82,10 +80,9 @@ impl Default for SessionOptions {
 ///   [`Unknown`](AppendError::Unknown): if it speaks version 2 or less of the protocol, if its
 ///   store knows no producers, if it has another log than the one to which the batch was sent, or a
 ///   later epoch of it, or if it has forgotten the producer.
-/// - A server over NATS knows a repeated record only within the stream's `duplicate_window`, which
-///   is two minutes by default. The server itself may go on with the last try for half of it. So if
-///   [`give_up_after`](SessionOptions::give_up_after) is longer than the other half, a record may
-///   be stored twice.
+/// - A server over NATS knows a repeated record for half of the stream's `duplicate_window`, which
+///   is two minutes by default. Later it looks for it among the records since; if there are too
+///   many, the outcome is [`Unknown`](AppendError::Unknown).
 /// - Records are in the log in the order in which they were submitted, but for those that are not
 ///   stored.
 ///

@@ -347,11 +347,7 @@ fn a_record_that_a_producer_repeats_is_stored_once_and_batches_are_refused() {
         );
         assert_eq!(firsts[4..], again);
         let store = NatsStore::connect(nats.config()).await.unwrap();
-        for refused in [
-            batch(&["e", "f"], None),
-            batch(&[], None),
-            batch(&["e"], None).expecting(Some(6)),
-        ] {
+        for refused in [batch(&["e", "f"], None), batch(&[], None)] {
             let error = store.submit_batch(refused).await.unwrap_err();
             assert_eq!(error.code, Code::Unsupported);
         }

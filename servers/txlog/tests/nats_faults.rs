@@ -13,13 +13,15 @@ use evenkeel::net::{TcpListener, TcpStream};
 use evenkeel::task::JoinSet;
 use evenkeel::time::{sleep, timeout};
 use support::nats::{Nats, free_port, run};
-use support::program::run_command;
+use support::piped::Piped;
+use support::program::{Server, run_command};
 use support::{LIMIT, Random, all_of};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
+use txlog::log::Batch;
 use txlog::nats::{NatsConfig, NatsStore};
 use txlog::store::Store;
-use txlog_client::frame::Code;
+use txlog_client::frame::{Code, MAY_PASS};
 
 async fn append(store: &NatsStore, payload: &str) -> Result<u64, String> {
     let payload = payload.to_owned().into();
@@ -190,9 +192,11 @@ fn while_nats_is_away_appends_are_refused_and_go_on_when_it_is_back() {
         assert!(store.failure().is_none());
         drop(nats);
         failed(&store).await;
-        let error = append(&store, "refused").await.unwrap_err();
-        assert!(error.contains("does nats-server run there"), "{error}");
-        assert!(error.contains("the record is not stored"), "{error}");
+        let error = store.submit("refused".into()).await.unwrap_err();
+        assert!(error.text.contains("does nats-server run there"), "{error}");
+        assert!(error.text.contains("the record is not stored"), "{error}");
+        let not_stored = (Code::LogFailedBefore, Some(MAY_PASS));
+        assert_eq!((error.code, error.numbers), not_stored);
         store.read(1, Default::default()).await.unwrap_err();
         store.maintain().await.unwrap_err();
         let failure = failed(&store).await;
@@ -237,6 +241,84 @@ fn a_record_that_was_under_way_is_stored_when_nats_is_back() {
     });
 }
 
+/// The command waits for NATS as long as it may, and knows what was not stored.
+#[test]
+fn a_command_that_appends_goes_on_when_nats_is_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let Some(nats) = Nats::start_at(directory.path(), port) else {
+        return;
+    };
+    let server = Server::start_with(&["--nats", &nats.address]);
+    let address = server.address.to_string();
+    let mut patient = Piped::start(&["append", "--server", &address]);
+    let short = ["append", "--server", &address, "--give-up-after", "1"];
+    let mut impatient = Piped::start(&short);
+    patient.say("one\n");
+    assert_eq!(patient.line(), "1");
+    impatient.say("two\n");
+    assert_eq!(impatient.line(), "2");
+    drop(nats);
+    let ping = ["ping", "--count", "1", "--server", &address, "--writable"];
+    while run_command(&ping).0 {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    impatient.say("refused\n");
+    let (done, said, errors) = impatient.end();
+    assert!(!done && said.is_empty(), "{said}{errors}");
+    let outcome = "stored: 1; surely not stored: 2; stored or not, which is unknown: none";
+    assert!(errors.contains(outcome), "{errors}");
+    patient.say("three\nfour\n");
+    let said = patient.complaint();
+    assert!(
+        said.contains("does nats-server run there") && said.contains("trying again for 60 s"),
+        "{said}"
+    );
+    let _nats = Nats::start_at(directory.path(), port).unwrap();
+    assert_eq!((patient.line(), patient.line()), ("3".into(), "4".into()));
+    let (done, said, errors) = patient.end();
+    assert!(done && said.is_empty(), "{said}{errors}");
+    let (_, said, _) = run_command(&["read", "--server", &address]);
+    assert_eq!(said, "1\tone\n2\ttwo\n3\tthree\n4\tfour\n");
+}
+
+/// What is stored is stored under the expected number, though answers are lost.
+#[test]
+fn a_condition_holds_however_often_the_connection_breaks() {
+    const RECORDS: u64 = 600;
+    let directory = tempfile::tempdir().unwrap();
+    let Some(nats) = Nats::start(directory.path()) else {
+        return;
+    };
+    run(async {
+        let proxy = Proxy::start(nats.address.clone()).await;
+        let config = NatsConfig {
+            address: proxy.address.clone(),
+            answer_max: LIMIT,
+            ..NatsConfig::default()
+        };
+        let store = NatsStore::connect(config).await.unwrap();
+        for number in 1..=RECORDS {
+            let pending = loop {
+                let batch = Batch::new([number.to_string()].iter().collect());
+                match store.submit_batch(batch.expecting(Some(number))).await {
+                    Ok(pending) => break pending,
+                    Err(error) => assert!(error.text.contains("not stored"), "{error}"),
+                }
+            };
+            assert_eq!(pending.await.unwrap().first, number);
+        }
+        proxy.mends.store(true, Ordering::SeqCst);
+        assert!(proxy.breaks.load(Ordering::SeqCst) > 3, "it was not tried");
+        let direct = NatsStore::connect(nats.config()).await.unwrap();
+        let records = all_of(&direct).await;
+        assert_eq!(records.len() as u64, RECORDS, "each once");
+        for (number, record) in (1..).zip(records) {
+            assert_eq!(record.payload, format!("{number}"));
+        }
+    });
+}
+
 #[test]
 fn a_stream_that_was_deleted_is_said_to_be_until_it_is_there_again() {
     let directory = tempfile::tempdir().unwrap();
@@ -271,6 +353,9 @@ fn a_server_that_cannot_have_a_store_says_why() {
         !done && said.contains("does nats-server run there"),
         "{said}"
     );
+    // Nothing that happens to a stream is for good.
+    let (done, _, said) = run_command(&["serve", "--nats", &address, "--exit-on-failure"]);
+    assert!(!done && said.contains("cannot be used with"), "{said}");
     let (done, _, said) = run_command(&["serve", "--nats", "user:secret@127.0.0.1"]);
     assert!(!done && said.contains("--nats-user"), "{said}");
     let Some(_nats) = Nats::start_with(directory.path(), port, "") else {
@@ -285,10 +370,13 @@ fn a_server_that_cannot_have_a_store_says_why() {
 
 /// A stream that acknowledges nothing any more, and a store that waits for a second.
 async fn silent(nats: &Nats, config: NatsConfig) -> NatsStore {
+    let name = config.stream.clone();
     let store = NatsStore::connect(config).await.unwrap();
-    let silent = "{\"name\":\"txlog\",\"subjects\":[\"txlog.txlog\"],\"no_ack\":true,\
-        \"allow_direct\":true,\"storage\":\"file\"}";
-    nats.tool().ask("STREAM.UPDATE.txlog", silent);
+    let silent = format!(
+        "{{\"name\":\"{name}\",\"subjects\":[\"txlog.{name}\"],\"no_ack\":true,\
+         \"allow_direct\":true,\"storage\":\"file\"}}"
+    );
+    nats.tool().ask(&format!("STREAM.UPDATE.{name}"), &silent);
     store
 }
 
@@ -313,6 +401,66 @@ fn a_record_without_an_answer_is_given_up_and_leaves_its_place() {
             assert!(error.text.contains("may be stored or not"), "{error}");
         }
         store.close().await.unwrap();
+    });
+}
+
+/// Its connection is there for a long time yet, and nobody has appended anything.
+#[test]
+fn a_nats_that_hangs_is_said_to_before_its_connection_ends() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(nats) = Nats::start(directory.path()) else {
+        return;
+    };
+    run(async {
+        let store = NatsStore::connect(nats.config()).await.unwrap();
+        store.maintain().await.unwrap();
+        assert!(store.failure().is_none());
+        nats.signal("STOP");
+        let looking = store.clone();
+        let looking = evenkeel::spawn(async move { looking.maintain().await });
+        let failure = failed(&store).await;
+        nats.signal("CONT");
+        assert!(failure.contains("did not answer within"), "{failure}");
+        looking.await.unwrap().unwrap();
+        assert!(store.failure().is_none(), "it answers again");
+    });
+}
+
+/// Streams of a server have one bound, and none of them may have all of it.
+#[test]
+fn pending_records_of_all_streams_are_bounded_together() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(nats) = Nats::start(directory.path()) else {
+        return;
+    };
+    run(async {
+        let shared = NatsConfig {
+            answer_max: 2 * LIMIT,
+            pending_bytes_max: 16 << 20,
+            ..nats.config()
+        };
+        let config = |stream: usize| NatsConfig {
+            stream: format!("stream-{stream}"),
+            ..shared.clone()
+        };
+        let (mut stores, mut pending) = (Vec::new(), Vec::new());
+        let other = NatsStore::connect(config(9)).await.unwrap();
+        for stream in 0..4 {
+            assert_eq!(append(&other, "another").await, Ok(stream as u64 + 1));
+            let store = silent(&nats, config(stream)).await;
+            let largest = vec![1; store.record_bytes_max()];
+            for _ in 0..16 {
+                pending.push(store.submit(largest.clone().into()).await.unwrap());
+            }
+            let more = timeout(Duration::from_millis(200), store.submit(largest.into()));
+            assert!(more.await.is_err(), "more than its part");
+            stores.push(store);
+        }
+        let more = timeout(Duration::from_secs(1), other.submit("no room".into()));
+        assert!(more.await.is_err(), "more than all may have");
+        // Those of another server.
+        let alone = NatsStore::connect(nats.config()).await.unwrap();
+        assert_eq!(append(&alone, "has room of its own").await, Ok(1));
     });
 }
 

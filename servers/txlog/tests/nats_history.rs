@@ -201,6 +201,84 @@ fn a_stream_that_was_made_anew_is_another_history() {
     });
 }
 
+/// Whoever opens the stream after a loss was noticed, however often, has the epoch of then.
+#[test]
+fn a_loss_that_was_noticed_is_known_when_the_stream_is_opened_again() {
+    run(async {
+        let set = Set::new();
+        let Some((store, nats)) = set.fill().await else {
+            return;
+        };
+        let old = store.identity();
+        let described = "{\"name\":\"txlog\",\"subjects\":[\"txlog.txlog\"],\
+            \"allow_direct\":true,\"storage\":\"file\",\"description\":\"of orders\"}";
+        drop(nats);
+        set.go_back();
+        let nats = set.start().unwrap();
+        nats.tool().ask("STREAM.UPDATE.txlog", described);
+        store.maintain().await.unwrap();
+        let new = store.identity();
+        grew(old, new);
+        drop(store);
+        for _ in 0..2 {
+            let again = NatsStore::connect(nats.config()).await.unwrap();
+            assert_eq!(again.identity(), new);
+            again.maintain().await.unwrap();
+            assert_eq!(again.identity(), new, "nothing else was lost");
+        }
+        let info = nats.tool().ask("STREAM.INFO.txlog", "");
+        assert!(
+            info.contains("of orders"),
+            "its owner's words are kept: {info}"
+        );
+        // What it has in its settings goes back with it, and is written again.
+        let store = NatsStore::connect(nats.config()).await.unwrap();
+        append(&store, "new", 1).await;
+        drop(nats);
+        set.go_back();
+        let nats = set.start().unwrap();
+        store.maintain().await.unwrap();
+        let newer = store.identity();
+        grew(new, newer);
+        let again = NatsStore::connect(nats.config()).await.unwrap();
+        assert_eq!(again.identity(), newer);
+    });
+}
+
+/// Each notices it by itself, at the same time or when the other one has.
+#[test]
+fn all_servers_of_a_stream_agree_on_the_epoch_after_a_loss() {
+    run(async {
+        let set = Set::new();
+        let Some((one, nats)) = set.fill().await else {
+            return;
+        };
+        let other = NatsStore::connect(nats.config()).await.unwrap();
+        let late = NatsStore::connect(nats.config()).await.unwrap();
+        let old = one.identity();
+        assert_eq!((other.identity(), late.identity()), (old, old));
+        drop(nats);
+        set.go_back();
+        let _nats = set.start().unwrap();
+        let (looked, looked_too) = tokio::join!(one.maintain(), other.maintain());
+        looked.and(looked_too).unwrap();
+        // The later one of two that were begun at once is written by whoever has it, and the other
+        // one takes it over.
+        for store in [&one, &other, &one] {
+            store.maintain().await.unwrap();
+        }
+        let new = one.identity();
+        grew(old, new);
+        assert_eq!(other.identity(), new);
+        late.maintain().await.unwrap();
+        assert_eq!(late.identity(), new);
+        assert_eq!(late.bounds(), (1, 11));
+        assert_eq!(append(&late, "new", 1).await, 11);
+        one.maintain().await.unwrap();
+        assert_eq!((one.identity(), one.bounds()), (new, (1, 12)));
+    });
+}
+
 #[test]
 fn the_server_says_so_and_its_reader_does_not_wait_for_ever() {
     let set = Set::new();

@@ -6,9 +6,11 @@ mod support;
 
 use std::time::Duration;
 
+use support::all_of;
 use support::nats::{Nats, run};
 use txlog::log::Retention;
 use txlog::nats::{NatsConfig, NatsStore};
+use txlog::store::Store;
 
 /// A stream as it should be, but for these settings, which come last.
 fn stream(name: &str, settings: &str) -> String {
@@ -52,7 +54,7 @@ async fn refused(nats: &Nats, name: &str, settings: &str, retention: Retention) 
 }
 
 /// A stream's name, its settings, what is said of them, and how to mend it.
-const FAULTY: [(&str, &str, &str, &str); 13] = [
+const FAULTY: [(&str, &str, &str, &str); 15] = [
     (
         "interest",
         "retention=\"interest\"",
@@ -90,6 +92,18 @@ const FAULTY: [(&str, &str, &str, &str); 13] = [
         "--max-msgs-per-subject=-1",
     ),
     ("silent", "no_ack=true", "no_ack", "--ack"),
+    (
+        "forgets",
+        "duplicate_window=60000000000",
+        "duplicate_window is 60 s",
+        "--dupe-window=2m",
+    ),
+    (
+        "forgets-before",
+        "max_age=90000000000;duplicate_window=60000000000",
+        "90 s are needed",
+        "--dupe-window=90s",
+    ),
     (
         "full",
         "discard=\"new\";max_msgs=5",
@@ -187,6 +201,54 @@ fn all_faults_are_said_at_once_and_limits_that_were_asked_for_are_none() {
         let error = refused(&nats, "less", settings, less).await.unwrap();
         assert!(error.contains("--max-msgs=6"), "{error}");
     });
+}
+
+/// Also one that was as it should be when the store was opened.
+#[test]
+fn a_stream_that_is_changed_takes_no_records_until_it_is_mended() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(nats) = Nats::start(directory.path()) else {
+        return;
+    };
+    run(async {
+        let store = NatsStore::connect(nats.config()).await.unwrap();
+        append(&store, "one").await.unwrap();
+        assert!(store.failure().is_none());
+        let mended = stream("txlog", "");
+        for (settings, mend) in [
+            ("no_ack=true", "nats stream edit txlog --ack"),
+            ("max_msgs=7", "nats stream edit txlog --max-msgs=-1"),
+        ] {
+            nats.tool()
+                .ask("STREAM.UPDATE.txlog", &stream("txlog", settings));
+            store.maintain().await.unwrap();
+            let failure = store.failure().unwrap().text;
+            assert!(failure.contains(mend), "{failure}");
+            let error = append(&store, "refused").await.unwrap_err();
+            assert!(error.contains("the record is not stored"), "{error}");
+            assert!(error.contains(mend), "{error}");
+            // What it has can be read.
+            assert_eq!(all_of(&store).await.len(), 1);
+            nats.tool().ask("STREAM.UPDATE.txlog", &mended);
+            store.maintain().await.unwrap();
+            assert!(store.failure().is_none());
+        }
+        append(&store, "two").await.unwrap();
+        // Made anew, where its records would go with NATS.
+        nats.tool().ask("STREAM.DELETE.txlog", "");
+        let memory = stream("txlog", "storage=\"memory\"");
+        nats.tool().ask("STREAM.CREATE.txlog", &memory);
+        store.maintain().await.unwrap();
+        let failure = store.failure().unwrap().text;
+        assert!(failure.contains("its storage is \"memory\""), "{failure}");
+        append(&store, "refused").await.unwrap_err();
+    });
+}
+
+async fn append(store: &NatsStore, payload: &str) -> Result<u64, String> {
+    let payload = payload.to_owned().into();
+    let pending = store.submit(payload).await.map_err(|e| e.to_string())?;
+    pending.await.map_err(|e| e.to_string())
 }
 
 /// A stream that is created here has what is asked for, so it is taken again.

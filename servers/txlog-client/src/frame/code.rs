@@ -82,6 +82,10 @@ pub(super) const CODES: [(Code, u16); 23] = [
     (Code::LogFailedBefore, 32),
 ];
 
+/// The numbers of a refusal with [`Code::LogFailed`] or [`Code::LogFailedBefore`] if that may pass
+/// by itself, as when the server that keeps the records is away.
+pub const MAY_PASS: [u64; 2] = [1, 0];
+
 impl Code {
     /// Whether it says that the log takes no records.
     pub fn is_of_failed_log(self) -> bool {

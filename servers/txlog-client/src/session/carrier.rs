@@ -179,7 +179,7 @@ impl Carrier {
     }
 
     fn may_pass(&self, error: &ClientError) -> bool {
-        may_pass(error) && (self.waits_for_log || !error.code().is_some_and(Code::is_of_failed_log))
+        may_pass(error) && (self.waits_for_log || !error.is_of_failed_log())
     }
 
     /// Why a record was not sent in time.
@@ -402,6 +402,8 @@ impl Carrier {
         let error = match answer {
             Ok((first, count)) if count == portion.entries.len() => {
                 self.log = client.info().identity.or(self.log);
+                // Before others hear that it is stored.
+                self.link.is_well();
                 portion.stored(first, &self.room);
                 self.next = self.next.max(first.saturating_add(count as u64));
                 self.link.works();
@@ -419,7 +421,7 @@ impl Carrier {
             Err(error) => error,
         };
         let verdict = match error.code() {
-            Some(code) if code.is_of_failed_log() && !self.waits_for_log => {
+            Some(code) if error.is_of_failed_log() && !self.waits_for_log => {
                 verdict_of_failed_log(code, portion.attempts)
             }
             _ => verdict(&error, portion.way, portion.attempts),
@@ -450,6 +452,9 @@ impl Carrier {
                     portion.attempts = portion.attempts.saturating_sub(1);
                 }
                 self.under_way.push_front(portion);
+                if matches!(error, ClientError::LogAway { .. }) {
+                    self.link.is_refused(&error);
+                }
                 // The answers to those behind it would come out of order.
                 client.abandon(error.clone());
                 return Err(error);

@@ -276,7 +276,10 @@ async fn tried<T, F: Future<Output = Result<T, ClientError>>>(
             return Err(error);
         }
         // The link waits between connections; this is for a server that refuses.
-        if matches!(error, ClientError::Refused { .. }) {
+        if matches!(
+            error,
+            ClientError::Refused { .. } | ClientError::LogAway { .. }
+        ) {
             sleep(backoff.next()).await;
         }
     }

@@ -173,7 +173,10 @@ impl SessionFollower {
                 return Err(error);
             }
             // The link waits between connections; this is for a server that refuses to read.
-            if matches!(error, ClientError::Refused { .. }) {
+            if matches!(
+                error,
+                ClientError::Refused { .. } | ClientError::LogAway { .. }
+            ) {
                 self.link.is_refused(&error);
                 sleep(self.backoff.next()).await;
             }

@@ -85,6 +85,15 @@ impl Link {
         });
     }
 
+    /// There is a connection. A log that was away may still be: that is over when it has taken
+    /// something.
+    fn is_connected(&self) {
+        self.trouble.send_if_modified(|trouble| {
+            let is_over = !matches!(trouble, None | Some(ClientError::LogAway { .. }));
+            trouble.take_if(|_| is_over).is_some()
+        });
+    }
+
     /// There is no trouble any more.
     pub(super) fn is_well(&self) {
         self.trouble
@@ -125,7 +134,7 @@ impl Link {
                     // Relaxed: the limit alone, which guards nothing.
                     self.record_bytes_max
                         .store(record_bytes_max, Ordering::Relaxed);
-                    self.is_well();
+                    self.is_connected();
                     return Ok(client);
                 }
                 Err(error) => last = error,
@@ -173,6 +182,7 @@ pub(super) fn may_pass(error: &ClientError) -> bool {
         ClientError::Connect { .. } | ClientError::Disconnected { .. } => true,
         // Also what does not answer in time, or is cut in its welcome.
         ClientError::NotTxlog { .. } => true,
+        ClientError::LogAway { .. } => true,
         // As many logs are open as may be. A request is refused so only for cursors, which stay.
         ClientError::Fault {
             code: Code::TooMany,

@@ -266,7 +266,7 @@ pub(super) enum Verdict {
 pub(super) fn verdict(error: &ClientError, way: Way, attempts: u32) -> Verdict {
     // What one refusal says of this attempt says nothing of an earlier one.
     let once = attempts <= 1;
-    let ClientError::Refused { code, .. } = error else {
+    let (ClientError::Refused { code, .. } | ClientError::LogAway { code, .. }) = error else {
         // There is no answer.
         return match way.may_repeat() {
             true => Verdict::Repeat,
@@ -306,16 +306,23 @@ mod tests {
     fn what_was_sent_before_is_never_said_to_be_surely_not_stored() {
         for number in 0..=u16::MAX {
             let code = Code::of(number);
-            let text = "refused".into();
-            let error = ClientError::Refused { code, text };
-            for way in [Way::Batches, Way::Singles, Way::Unnamed, Way::Appends] {
-                let again = verdict(&error, way, 2);
+            let text: std::sync::Arc<str> = "refused".into();
+            let refused = ClientError::Refused {
+                code,
+                text: text.clone(),
+            };
+            let away = ClientError::LogAway { code, text };
+            for (error, way) in [Way::Batches, Way::Singles, Way::Unnamed, Way::Appends]
+                .into_iter()
+                .flat_map(|way| [(&refused, way), (&away, way)])
+            {
+                let again = verdict(error, way, 2);
                 assert!(
                     matches!(again, Verdict::Unknown | Verdict::Repeat),
                     "{code:?}: {again:?}"
                 );
                 assert!(
-                    way.may_repeat() || verdict(&error, way, 1) != Verdict::Repeat,
+                    way.may_repeat() || verdict(error, way, 1) != Verdict::Repeat,
                     "{code:?}"
                 );
             }

@@ -147,7 +147,9 @@ pub(crate) struct ServeArguments {
     /// 64 KiB are set aside for each connection that there may be; of the rest, a quarter is for
     /// appends and the others are for reads. Requests wait for memory in the order in which they
     /// came; while some wait, connections that hold memory and make no progress are cut off. The
-    /// log's own buffers (about 16 MiB) come on top.
+    /// log's own buffers (about 16 MiB) come on top. With --nats, up to 64 MiB come on top for
+    /// records that NATS has not acknowledged, and 64 MiB for what it is asked to read: of all
+    /// streams together. A stream of --stream-prefix has 16 MiB of the former at most.
     #[arg(long, value_name = "BYTES", default_value_t = 512 << 20)]
     pub(crate) memory_bytes: usize,
     /// How many appends of one connection may be under way.
@@ -166,8 +168,9 @@ pub(crate) struct ServeArguments {
     /// End with exit code 3 when the log has failed for good, instead of answering reads.
     ///
     /// For a supervisor that starts it again, as the log is repaired by that. This is about the log
-    /// without a name: one with a name is opened again by its next client.
-    #[arg(long)]
+    /// without a name: one with a name is opened again by its next client. A log in NATS does not
+    /// fail for good, as it goes on when NATS does.
+    #[arg(long, conflicts_with = "nats")]
     pub(crate) exit_on_failure: bool,
 }
 
@@ -176,7 +179,7 @@ pub(crate) struct ServeArguments {
 /// Without arguments, each line of the input is a record. Lines that come while others are under
 /// way are sent together. When the connection ends, it connects again, and repeats what was not
 /// answered; the server sees that it is repeated, so that nothing is stored twice. It does not wait
-/// for a log that has failed.
+/// for a log that has failed for good, but for one in NATS when NATS is away.
 ///
 /// At the first record that fails, and at ctrl-c, it ends, and says of all records that it has
 /// taken which are stored, which are surely not, and which may be: those were sent, and it could
@@ -241,7 +244,8 @@ pub(crate) struct ReadArguments {
 /// With `--writable` it asks whether an append would be acknowledged within a time, and fails if
 /// not. No record is written: the server goes by whether its log has failed, by how long the oldest
 /// pending append has waited, and by how long the last one took, for ten seconds. So a disk that
-/// hangs is noticed when somebody appends.
+/// hangs is noticed when somebody appends. A NATS that hangs is noticed within about five seconds,
+/// as a server over NATS asks it each second, and sooner when somebody appends.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -4,35 +4,34 @@
 //! messages are, and messages beyond its limit are requested in vain. So it assumes the size of the
 //! largest message so far, and begins with that of the previous read.
 //!
-//! That is a guess. This bound always holds: the answers to the pending requests of all reads fit
-//! into [`ALL_KIB`], even if each is as large as the server allows.
+//! That is a guess. This bound always holds: the answers to the pending requests of all reads, of
+//! all streams, fit into [`ANSWERS_KIB`], even if each is as large as the server allows.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use super::room::ANSWERS_KIB;
 use crate::log::ReadLimits;
 
 /// The most messages that one read requests at a time.
 const MESSAGES_MAX: usize = 32;
 
-/// The bound on the answers to all reads, in KiB.
-const ALL_KIB: usize = 64 * 1024;
-
 /// The state that the reads of a store share.
 #[derive(Debug)]
 pub(super) struct Ahead {
-    /// In KiB.
-    room: Semaphore,
+    /// In KiB; also for the reads of other streams.
+    room: Arc<Semaphore>,
     /// The largest message of the previous read, in bytes.
     largest: AtomicUsize,
 }
 
 impl Ahead {
     /// Assumes messages of at most this many bytes until one has been seen.
-    pub(super) fn new(message_bytes_max: usize) -> Self {
+    pub(super) fn new(room: Arc<Semaphore>, message_bytes_max: usize) -> Self {
         Self {
-            room: Semaphore::new(ALL_KIB),
+            room,
             largest: AtomicUsize::new(message_bytes_max),
         }
     }
@@ -52,7 +51,7 @@ impl Ahead {
         message_bytes_max: usize,
         waits: bool,
     ) -> Option<SemaphorePermit<'_>> {
-        let kib = message_bytes_max.div_ceil(1024).clamp(1, ALL_KIB) as u32;
+        let kib = message_bytes_max.div_ceil(1024).clamp(1, ANSWERS_KIB) as u32;
         if waits {
             return self.room.try_acquire_many(kib).ok();
         }

@@ -34,6 +34,8 @@ pub(super) struct Sendable {
     pub(super) payload: Bytes,
     /// By which NATS knows it, also from another store.
     pub(super) produced: Option<Produced>,
+    /// The number that it is to get.
+    pub(super) expected: Option<u64>,
 }
 
 /// How long records are kept here.
@@ -49,7 +51,8 @@ pub(super) struct Patience {
 #[derive(Debug)]
 pub(super) struct Room {
     pub(super) _place: OwnedSemaphorePermit,
-    pub(super) _bytes: OwnedSemaphorePermit,
+    /// In the stream, and among all of the server.
+    pub(super) _bytes: [OwnedSemaphorePermit; 2],
 }
 
 /// All records on their way.
@@ -74,6 +77,7 @@ struct State {
 struct Entry {
     payload: Bytes,
     produced: Option<Produced>,
+    expected: Option<u64>,
     began: Instant,
     sent: Option<Sent>,
     done: oneshot::Sender<Outcome>,
@@ -85,6 +89,8 @@ struct Entry {
 struct Sent {
     generation: u64,
     known: Known,
+    /// Whether it was sent before, so that NATS may have an earlier copy.
+    again: bool,
 }
 
 impl Appends {
@@ -98,11 +104,12 @@ impl Appends {
         }
     }
 
-    /// Adds a record behind all others.
+    /// Adds a record behind all others. It may wait since it `began`.
     pub(super) fn add(
         &self,
         payload: Bytes,
-        produced: Option<Produced>,
+        (produced, expected): (Option<Produced>, Option<u64>),
+        began: Instant,
         room: Room,
     ) -> oneshot::Receiver<Outcome> {
         let (done, receiver) = oneshot::channel();
@@ -112,7 +119,8 @@ impl Appends {
         let entry = Entry {
             payload,
             produced,
-            began: Instant::now(),
+            expected,
+            began,
             sent: None,
             done,
             room,
@@ -137,11 +145,16 @@ impl Appends {
                 given_up.push(id);
                 continue;
             }
-            entry.sent = Some(Sent { generation, known });
+            entry.sent = Some(Sent {
+                generation,
+                known,
+                again,
+            });
             found = Some(Sendable {
                 id,
                 payload: entry.payload.clone(),
                 produced: entry.produced,
+                expected: entry.expected,
             });
             break;
         }
@@ -158,12 +171,12 @@ impl Appends {
 
     /// NATS answered a record that was sent over this connection.
     pub(super) fn answered(&self, id: u64, generation: u64, message: &Message) {
-        let outcome = self.outcome(message);
         let mut state = self.lock();
         let Some(entry) = state.by_id.get(&id) else {
             return;
         };
         let Some(sent) = entry.sent else { return };
+        let outcome = self.outcome(message, sent.again);
         // A refusal over an earlier connection says nothing of the copy that is under way.
         if outcome.is_err() && sent.generation != generation {
             return;
@@ -184,12 +197,16 @@ impl Appends {
         }
     }
 
-    /// This record cannot be sent at all.
-    pub(super) fn refused(&self, id: u64, error: StoreError) {
+    /// This record is larger than NATS takes now. An earlier copy may be stored.
+    pub(super) fn too_large(&self, id: u64) {
         let entry = self.lock().by_id.remove(&id);
-        if let Some(entry) = entry {
-            entry.end(Err(error));
-        }
+        let Some(entry) = entry else { return };
+        let error = NatsError::TooLarge;
+        let error = match entry.sent.is_some_and(|sent| sent.again) {
+            true => of_copy(&error),
+            false => StoreError::new(Code::RecordTooLarge, error.to_string()),
+        };
+        entry.end(Err(error));
     }
 
     /// Gives up records that have waited for too long. Returns when the next one will have, `None`
@@ -230,18 +247,23 @@ impl Appends {
     }
 
     /// What an answer says: the record's number, and whether it had been stored before.
-    fn outcome(&self, message: &Message) -> Result<(u64, bool), StoreError> {
-        let refused = |error: NatsError| {
-            let text = format!("NATS did not store the record: {error}");
-            StoreError::new(Code::LogFailed, text)
+    fn outcome(&self, message: &Message, again: bool) -> Result<(u64, bool), StoreError> {
+        // In a cluster, some servers may have stored what their leader could not.
+        let refused = |error: NatsError, surely: bool| match again {
+            true => of_copy(&error),
+            false => StoreError::away(surely, format!("NATS did not store the record: {error}")),
         };
         if message.status == Some(StatusCode::NO_RESPONDERS) {
             let stream = self.stream.clone();
-            return Err(refused(NatsError::NoStream { stream }));
+            return Err(refused(NatsError::NoStream { stream }, true));
         }
         let ack = json_of(message).map_err(StoreError::from)?;
         if let Some(error) = ack.get("error") {
-            return Err(refused(of_jetstream(error, &self.stream)));
+            // NATS looks for an earlier copy before it looks at the number.
+            return Err(match of_jetstream(error, &self.stream) {
+                NatsError::NotExpected { last } => not_expected(last.saturating_add(1)),
+                error => refused(error, false),
+            });
         }
         let Some(sequence) = ack["seq"].as_u64() else {
             let text = format!("an acknowledgement without a number: {ack}");
@@ -265,7 +287,26 @@ impl Entry {
             Some(_) => "the record may be stored or not",
         };
         let text = format!("{why}; {what}");
-        self.end(Err(StoreError::new(Code::LogFailed, text)));
+        let error = StoreError::away(self.sent.is_none(), text);
+        self.end(Err(error));
+    }
+}
+
+/// NATS refused a copy of a record that was sent before.
+fn of_copy(error: &NatsError) -> StoreError {
+    let text = format!(
+        "NATS refused the record when it was sent again ({error}); it was sent before, and may be \
+         stored or not"
+    );
+    StoreError::away(false, text)
+}
+
+/// A record was to get another number than the next one.
+pub(super) fn not_expected(next: u64) -> StoreError {
+    let text = format!("the log's next number is {next}, and the record was to get another one");
+    StoreError {
+        numbers: Some([next, 0]),
+        ..StoreError::new(Code::NotExpected, text)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::room::{NatsRoom, PENDING_KIB};
 use crate::log::Retention;
 
 /// Where the stream is, and what it has to keep.
@@ -22,8 +23,13 @@ pub struct NatsConfig {
     /// The largest record, in bytes. The server's own limit, minus the headers of a record, also
     /// holds.
     pub record_bytes_max: usize,
-    /// How many records may be pending. Together they also have at most 64 MiB.
+    /// How many records may be pending.
     pub appends_max: usize,
+    /// How many bytes the pending records may have; a larger record is taken alone. Those of all
+    /// stores with the same `room` also have to fit into that.
+    pub pending_bytes_max: usize,
+    /// The memory for pending records and for reads. Clones of a configuration share it.
+    pub room: NatsRoom,
     /// How long a record may wait for its acknowledgement, across connections that break.
     pub answer_max: Duration,
     /// What the stream keeps. An existing stream has to have the same limits.
@@ -64,6 +70,13 @@ impl NatsLogin {
     }
 }
 
+impl NatsConfig {
+    /// The bound on the stream's pending records, in KiB.
+    pub(super) fn pending_kib(&self) -> usize {
+        (self.pending_bytes_max >> 10).clamp(1, PENDING_KIB)
+    }
+}
+
 impl Default for NatsConfig {
     fn default() -> Self {
         Self {
@@ -74,6 +87,8 @@ impl Default for NatsConfig {
             stream: "txlog".to_owned(),
             record_bytes_max: 1 << 20,
             appends_max: 4_096,
+            pending_bytes_max: PENDING_KIB << 10,
+            room: NatsRoom::default(),
             answer_max: Duration::from_secs(30),
             retention: Retention::default(),
             replicas: 1,

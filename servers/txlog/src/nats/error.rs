@@ -3,11 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use async_nats::{ConnectError, ConnectErrorKind};
-use txlog_client::frame::Code;
-
 use crate::advice;
 use crate::store::StoreError;
+use async_nats::{ConnectError, ConnectErrorKind};
 
 /// The oldest server that has what the store needs: direct gets.
 pub(super) const VERSION_MIN: (u32, u32) = (2, 9);
@@ -75,6 +73,8 @@ pub(super) enum NatsError {
     NoStream { stream: String },
     #[error("the record is larger than NATS takes now: set its max_payload as it was")]
     TooLarge,
+    #[error("the stream's last record is {last}, and another one was expected")]
+    NotExpected { last: u64 },
     #[error("the stream has no such record, nor a later one")]
     NoMessage,
     #[error("NATS cannot make the stream {stream}: {reason}")]
@@ -115,7 +115,7 @@ impl NatsError {
 
 impl From<NatsError> for StoreError {
     fn from(error: NatsError) -> Self {
-        StoreError::new(Code::LogFailed, error.to_string())
+        StoreError::away(false, error.to_string())
     }
 }
 

@@ -9,6 +9,9 @@
 //! the question was sent; a new record gets a number that was known when the record was sent; and a
 //! record that was looked at before was stored at another time. What was known is noted before a
 //! question or a record is sent, as answers cross each other.
+//!
+//! The epoch is kept in the stream's settings, so that it is there when the stream is opened again.
+//! An answer with a later epoch says that another server of the stream has noticed a loss.
 
 use std::future::Future;
 
@@ -20,8 +23,8 @@ use crate::log::now_ms;
 /// What is known of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Known {
-    /// Grows when records were lost. It begins with the time of the stream's creation, so that all
-    /// servers of a stream begin with the same.
+    /// Grows when records were lost. It begins with what the stream has, which is the time of its
+    /// creation until a loss was noticed, so that all servers of a stream begin with the same.
     pub(super) epoch: u64,
     /// The number of the oldest record.
     pub(super) first: u64,
@@ -45,7 +48,7 @@ impl History {
         Self {
             stream: stream.to_owned(),
             known: watch::Sender::new(Known {
-                epoch: created_ms,
+                epoch: info.epoch(),
                 first,
                 next,
                 created_ms,
@@ -135,8 +138,15 @@ impl Known {
             self.created_ms = created_ms;
             self.begin(first, next);
             // As other servers have it that connect now.
-            self.epoch = created_ms.max(epoch.saturating_add(1));
+            self.epoch = info.epoch().max(epoch.saturating_add(1));
             return Some(format!("it was created anew, and its next is {next}"));
+        }
+        if info.epoch() > self.epoch {
+            self.begin(first, next);
+            self.epoch = info.epoch();
+            return Some(format!(
+                "another server has noticed that, and its next is {next}"
+            ));
         }
         if next < before.next {
             self.begin(first, next);
@@ -173,6 +183,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn an_epoch_that_another_server_has_begun_is_taken_over() {
+        let history = History::new("a", &info(EARLY, 1, 20));
+        let old = history.known();
+        let mut later = info(EARLY, 1, 30);
+        let epoch = old.epoch + 5;
+        later.config.metadata = Some(json!({ "txlog-epoch": epoch.to_string() }));
+        assert_eq!(history.described(old, &later), Some(epoch));
+        let new = history.known();
+        assert_eq!((new.epoch, new.next), (epoch, 31));
+        assert_eq!(History::new("a", &later).known(), new);
+        // What was not written yet is no step back.
+        history.described(new, &info(EARLY, 1, 30));
+        assert_eq!(history.known(), new);
+    }
 
     fn info(created: &str, first: u64, last: u64) -> Info {
         let state = json!({ "first_seq": first, "last_seq": last });
@@ -253,5 +279,9 @@ mod tests {
         assert_eq!((new.epoch, new.next), (1_795_286_902_000, 31));
         history.described(new, &info(LATE, 1, 30));
         assert_eq!(history.known(), new);
+        // Also if its creation was long ago, by the clock of its server.
+        history.described(new, &info(EARLY, 1, 40));
+        let newest = history.known();
+        assert_eq!((newest.epoch, newest.next), (new.epoch + 1, 41));
     }
 }

@@ -1,41 +1,29 @@
-//! What the clones of a store share: the connection, what is known of the stream, and how records
-//! are read.
+//! What the clones of a store share: the connection, and what is known of the stream.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use async_nats::{Message, StatusCode};
-use evenkeel::time::sleep;
-use serde_json::json;
+use evenkeel::time::{Instant, sleep};
 use tokio::sync::Semaphore;
-use txlog_client::Record;
-use txlog_client::frame::Code;
 
 use super::ahead::Ahead;
 use super::appends::{Appends, Patience};
 use super::config::NatsConfig;
-use super::connection::{Answer, Connection};
+use super::connection::Connection;
 use super::error::NatsError;
-use super::history::{History, Known};
+use super::history::History;
 use super::once::Once;
 use super::publisher::{Marks, Publisher};
-use super::stamp::millis_of;
+use super::repeats::Remembered;
 use super::stream::{self, Info};
-use crate::log::{ReadLimits, now_ms};
-use crate::store::StoreError;
+use super::{epoch, fit};
 
-/// How long a replica may take to learn of a record.
-const LAG: Duration = Duration::from_millis(10);
-
-/// How long a read waits before it looks whether the stream is still there.
-const LOOK_AFTER: Duration = Duration::from_secs(1);
-
-/// The bound on all pending records together, in KiB.
-pub(super) const PENDING_KIB: usize = 64 * 1024;
+/// How long NATS may be silent when it is asked about the stream, before it is said that it hangs.
+/// Longer than a new leader is looked at, and shorter than the client needs to give it up.
+const SILENCE_MAX: Duration = Duration::from_secs(3);
 
 /// How often a new leader is asked until it may have learned of all records, and how long it has
 /// between.
@@ -45,6 +33,8 @@ const LEADER_LAG: Duration = Duration::from_millis(100);
 /// What the clones of a store share.
 pub(super) struct Inner {
     pub(super) config: NatsConfig,
+    /// That of its records.
+    subject: String,
     pub(super) history: Arc<History>,
     pub(super) appends: Arc<Appends>,
     /// The same, for the answers of connections.
@@ -57,13 +47,39 @@ pub(super) struct Inner {
     looking: Once<Result<(), NatsError>>,
     /// The last record when JetStream was last asked.
     anchor: Mutex<Option<Anchor>>,
+    /// When questions about the stream began that are not answered yet, the oldest first.
+    looks: Mutex<Vec<Instant>>,
     /// Why appends fail now.
     pub(super) trouble: Mutex<Option<NatsError>>,
-    /// Places for pending records, and KiB for them.
+    /// Which records that are sent again NATS knows.
+    pub(super) remembered: Mutex<Option<Remembered>>,
+    /// Places for pending records, and KiB for those of this stream.
     pub(super) places: Arc<Semaphore>,
     pub(super) kib: Arc<Semaphore>,
-    ahead: Ahead,
+    pub(super) ahead: Ahead,
     pub(super) record_bytes_max: usize,
+}
+
+/// A question about the stream that is under way.
+struct Looking<'a> {
+    looks: &'a Mutex<Vec<Instant>>,
+    began: Instant,
+}
+
+impl<'a> Looking<'a> {
+    fn begin(looks: &'a Mutex<Vec<Instant>>) -> Self {
+        let began = Instant::now();
+        lock(looks).push(began);
+        Self { looks, began }
+    }
+}
+
+impl Drop for Looking<'_> {
+    fn drop(&mut self) {
+        let mut looks = lock(self.looks);
+        let own = looks.iter().position(|began| *began == self.began);
+        own.map(|at| looks.remove(at));
+    }
 }
 
 /// A record, by which it is seen that the stream still has the same ones.
@@ -112,11 +128,10 @@ impl Inner {
             true => stream::find_or_make(&connection, &config, &subject).await?,
             false => stream::info(&connection, &config.stream).await?,
         };
-        stream::check(&info.config, &config, &subject)?;
-        let window = Duration::from_nanos(info.config.duplicate_window.max(0).unsigned_abs());
+        fit::check(&info.config, &config, &subject)?;
         let patience = Patience {
             answer_max: config.answer_max,
-            repeat_max: config.answer_max.min(window / 2),
+            repeat_max: config.answer_max.min(info.window() / 2),
         };
         let history = Arc::new(History::new(&config.stream, &info));
         let appends = Appends::new(&config.stream, Arc::clone(&history), patience);
@@ -135,18 +150,21 @@ impl Inner {
             places: Arc::new(Semaphore::new(
                 config.appends_max.clamp(1, Semaphore::MAX_PERMITS),
             )),
-            kib: Arc::new(Semaphore::new(PENDING_KIB)),
-            ahead: Ahead::new(connection.payload_max),
+            remembered: Mutex::default(),
+            kib: Arc::new(Semaphore::new(config.pending_kib())),
+            ahead: Ahead::new(Arc::clone(&config.room.answers), connection.payload_max),
             connection: Mutex::new(connection),
             generations: AtomicU64::new(1),
             opening: Once::new(),
             looking: Once::new(),
             anchor: Mutex::new(Some(Anchor::of(&info, history.known().epoch))),
+            looks: Mutex::default(),
             trouble: Mutex::default(),
             history,
             appends: Arc::clone(&appends),
             slot,
             config,
+            subject: subject.clone(),
         });
         let publisher = Publisher {
             appends,
@@ -197,13 +215,26 @@ impl Inner {
     }
 
     async fn look(&self, connection: &Connection) -> Result<(), NatsError> {
+        let looking = Looking::begin(&self.looks);
         let looked = self.compare(connection).await;
-        *lock(&self.trouble) = looked.as_ref().err().cloned();
-        looked
+        drop(looking);
+        // Records can be read from a stream that is not fit for new ones.
+        let unfit = |info: &Info| fit::check(&info.config, &self.config, &self.subject).err();
+        *lock(&self.trouble) = match &looked {
+            Ok(info) => unfit(info),
+            Err(error) => Some(error.clone()),
+        };
+        looked.map(drop)
     }
 
-    /// Compares the stream with what is known of it.
-    async fn compare(&self, connection: &Connection) -> Result<(), NatsError> {
+    /// Says so if NATS has let a question about the stream wait for too long.
+    pub(super) fn silence(&self) -> Option<NatsError> {
+        let oldest = lock(&self.looks).first().copied()?;
+        (oldest.elapsed() > SILENCE_MAX).then_some(NatsError::NoAnswer(SILENCE_MAX))
+    }
+
+    /// Compares the stream with what is known of it, and returns what JetStream says of it.
+    async fn compare(&self, connection: &Connection) -> Result<Info, NatsError> {
         let stream = &self.config.stream;
         let before = self.history.known();
         let mut info = stream::info(connection, stream).await?;
@@ -217,7 +248,7 @@ impl Inner {
         }
         let Some(mut epoch) = self.history.described(before, &info) else {
             // Another task has seen more in the meantime.
-            return Ok(());
+            return Ok(info);
         };
         let old = lock(&self.anchor).clone();
         let new = Anchor::of(&info, epoch);
@@ -232,119 +263,9 @@ impl Inner {
             }
         }
         *lock(&self.anchor) = Some(Anchor { epoch, ..new });
-        Ok(())
-    }
-
-    async fn ask_record(&self, connection: &Connection, number: u64) -> Result<Answer, NatsError> {
-        let subject = format!("$JS.API.DIRECT.GET.{}", self.config.stream);
-        let request = json!({ "seq": number }).to_string();
-        connection.request(&subject, request.into()).await
-    }
-
-    /// Why there will be no answer to a read: about a stream that was deleted, nobody answers.
-    async fn gone(&self) -> NatsError {
-        loop {
-            sleep(LOOK_AFTER).await;
-            if let Err(error) = self.refresh().await {
-                return error;
-            }
+        if epoch > info.epoch() {
+            epoch::keep(connection, stream, epoch).await?;
         }
-    }
-
-    /// Reads records from `begin` on, of those that are known.
-    pub(super) async fn records(
-        &self,
-        known: Known,
-        begin: u64,
-        limits: ReadLimits,
-    ) -> Result<(Vec<Record>, u64), NatsError> {
-        let connection = self.connection().await?;
-        let (mut records, mut bytes) = (Vec::new(), 0);
-        let (mut reached, mut asked, mut answers) = (begin, begin, VecDeque::new());
-        let mut window = self.ahead.begin(limits);
-        while records.len() < limits.records_max {
-            while asked < known.next && answers.len() < window.messages(records.len(), bytes) {
-                let room = self.ahead.room(connection.payload_max, !answers.is_empty());
-                let Some(room) = room.await else { break };
-                let answer = self.ask_record(&connection, asked).await?;
-                answers.push_back((asked, answer, room));
-                asked += 1;
-            }
-            let Some((sequence, answer, _room)) = answers.pop_front() else {
-                break;
-            };
-            let answered = tokio::select! {
-                answered = answer.wait() => answered?,
-                error = self.gone() => return Err(error),
-            };
-            let Some(message) = answered else {
-                self.refresh().await?;
-                let stream = self.config.stream.clone();
-                return Err(NatsError::NoStream { stream });
-            };
-            if let Some(status) = message.status {
-                if status != StatusCode::NOT_FOUND {
-                    let text = format!("a read was answered by {status}");
-                    return Err(NatsError::Nonsense(text));
-                }
-                // It is gone because it was removed, or because NATS has lost it.
-                self.refresh().await?;
-                if self.history.known().epoch != known.epoch {
-                    break;
-                }
-                let later = stream::not_before(&connection, &self.config.stream, sequence).await?;
-                reached = later.map_or(known.next, |later| later.min(known.next));
-                if reached == sequence {
-                    // The replica that was asked lags behind, so it is not asked again at once.
-                    sleep(LAG).await;
-                    break;
-                }
-                answers.retain(|(asked, ..)| *asked >= reached);
-                asked = asked.max(reached);
-                continue;
-            }
-            window.came(message.payload.len());
-            bytes += message.payload.len();
-            if bytes > limits.bytes_max && !records.is_empty() {
-                break;
-            }
-            records.push(record(sequence, message));
-            reached = sequence + 1;
-        }
-        Ok((records, reached))
-    }
-
-    /// Where a read begins, by what is known.
-    pub(super) fn begin(&self, known: Known, from: u64) -> Result<u64, StoreError> {
-        let Known { first, next, .. } = known;
-        let begin = if from == 0 { first } else { from };
-        if begin < first {
-            let text = format!(
-                "record {from} is no longer kept; the oldest is {first}: read from there on"
-            );
-            return Err(StoreError::new(Code::Trimmed, text));
-        }
-        if begin > next {
-            let text = format!(
-                "there is no record {from} yet: the log has {first} to {}, and its next is {next}; \
-                 if you have read {from} or later ones, NATS has lost records: read again from \
-                 one that you trust",
-                next - 1
-            );
-            return Err(StoreError::new(Code::OutOfRange, text));
-        }
-        Ok(begin)
-    }
-}
-
-fn record(sequence: u64, message: Message) -> Record {
-    // NATS states the time as a date with a zone; without it, the best guess is now.
-    let headers = message.headers.as_ref();
-    let stamp = headers.and_then(|headers| headers.get("Nats-Time-Stamp"));
-    let time_ms = stamp.and_then(|stamp| millis_of(stamp.as_str()));
-    Record {
-        sequence,
-        time_ms: time_ms.unwrap_or_else(now_ms),
-        payload: message.payload,
+        Ok(info)
     }
 }

@@ -5,13 +5,18 @@ use std::time::Duration;
 
 use async_nats::HeaderMap;
 use evenkeel::time::{sleep, sleep_until, timeout_at};
-use txlog_client::frame::{Code, Produced};
+use txlog_client::frame::Produced;
 
 use super::appends::{Appends, Sendable};
 use super::connection::Connection;
 use super::error::NatsError;
 use super::inner::Inner;
-use crate::store::StoreError;
+
+/// The header with the id by which NATS knows a record that comes again.
+pub(super) const MESSAGE_ID: &str = "Nats-Msg-Id";
+
+/// The header with the number of the last record, without which NATS refuses a record.
+const EXPECTED_LAST: &str = "Nats-Expected-Last-Sequence";
 
 /// How long it waits before it connects again, at first and at most.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
@@ -45,10 +50,14 @@ impl Marks {
     /// that another stream has taken over the subject.
     ///
     /// A record of a producer has that one's name and number, so that it is known from any store.
-    fn headers(&self, id: u64, produced: Option<Produced>) -> HeaderMap {
+    fn headers(&self, id: u64, produced: Option<Produced>, expected: Option<u64>) -> HeaderMap {
         let mut headers = HeaderMap::new();
         for (name, value) in self.all(id, produced) {
             headers.insert(name, value);
+        }
+        if let Some(expected) = expected {
+            let (name, last) = (EXPECTED_LAST, expected.saturating_sub(1));
+            headers.insert(name, last.to_string());
         }
         headers
     }
@@ -64,19 +73,25 @@ impl Marks {
         };
         let (producer, number) = (u128::MAX, u64::MAX);
         let of_producer = bytes(Some(Produced { producer, number }));
-        "NATS/1.0\r\n\r\n".len() + bytes(None).max(of_producer)
+        let expected = line((EXPECTED_LAST, u64::MAX.to_string()));
+        "NATS/1.0\r\n\r\n".len() + bytes(None).max(of_producer) + expected
     }
 
     fn all(&self, id: u64, produced: Option<Produced>) -> [(&'static str, String); 2] {
         let message = match produced {
             None => format!("{}-{id}", self.begin),
-            Some(Produced { producer, number }) => format!("txlog-{producer:032x}-{number}"),
+            Some(produced) => id_of(produced),
         };
         [
             ("Nats-Expected-Stream", self.stream.clone()),
-            ("Nats-Msg-Id", message),
+            (MESSAGE_ID, message),
         ]
     }
+}
+
+/// The message id of a producer's record.
+pub(super) fn id_of(Produced { producer, number }: Produced) -> String {
+    format!("txlog-{producer:032x}-{number}")
 }
 
 impl Publisher {
@@ -117,18 +132,16 @@ impl Publisher {
                     id,
                     payload,
                     produced,
+                    expected,
                 } = next;
-                let headers = self.marks.headers(id, produced);
+                let headers = self.marks.headers(id, produced, expected);
                 let done = tokio::select! {
                     done = connection.append(id, &self.subject, headers, payload) => done,
                     () = connection.ended() => return,
                 };
                 match done {
                     Ok(()) => {}
-                    Err(error @ NatsError::TooLarge) => {
-                        let error = StoreError::new(Code::RecordTooLarge, error.to_string());
-                        self.appends.refused(id, error);
-                    }
+                    Err(NatsError::TooLarge) => self.appends.too_large(id),
                     Err(_) => {
                         connection.ended().await;
                         return;

@@ -7,14 +7,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use evenkeel::time::Instant;
 use tokio::sync::{Semaphore, oneshot};
 use txlog_client::frame::{BATCHED_OVERHEAD, Code, Produced};
 
-use super::appends::{Outcome, Room};
+use super::appends::{Outcome, Room, not_expected};
 use super::config::NatsConfig;
 use super::error::NatsError;
 use super::history::log_of;
-use super::inner::{Inner, PENDING_KIB, lock};
+use super::inner::{Inner, lock};
 use crate::figures::StoreFigures;
 use crate::log::{Batch, ReadLimits, Stored};
 use crate::server::BATCH_BYTES_MAX;
@@ -38,7 +39,7 @@ use crate::store::{Found, Identity, Store, StoreError};
 ///
 /// A read requests up to 32 records at a time, and only as many as fit into its limit if they are
 /// as large as those before. The pending answers of all reads together have at most 64 MiB, and so
-/// have all pending records.
+/// have all pending records: of all stores that share a [`NatsRoom`](crate::nats::NatsRoom).
 #[derive(Clone)]
 pub struct NatsStore {
     inner: Arc<Inner>,
@@ -82,6 +83,8 @@ impl NatsStore {
         &self,
         payload: Bytes,
         produced: Option<Produced>,
+        expected: Option<u64>,
+        since: Option<Instant>,
     ) -> Result<NatsPending, StoreError> {
         let inner = &self.inner;
         let bytes_max = inner.record_bytes_max;
@@ -95,21 +98,47 @@ impl NatsStore {
         let closed = |_| StoreError::new(Code::Closing, "the store is closed");
         let place = Arc::clone(&inner.places).acquire_owned().await;
         let place = place.map_err(closed)?;
-        let kib = payload.len().div_ceil(1_024).clamp(1, PENDING_KIB) as u32;
-        let bytes = Arc::clone(&inner.kib).acquire_many_owned(kib).await;
-        let bytes = bytes.map_err(closed)?;
+        let kib = payload.len().div_ceil(1_024);
+        let kib = kib.clamp(1, inner.config.pending_kib()) as u32;
+        // That of the stream first: what waits there keeps nothing from other streams.
+        let of_stream = Arc::clone(&inner.kib).acquire_many_owned(kib).await;
+        let of_stream = of_stream.map_err(closed)?;
+        let of_all = Arc::clone(&inner.config.room.pending);
+        let of_all = of_all.acquire_many_owned(kib).await.map_err(closed)?;
         inner.connection().await.map_err(|error| {
             let text = format!("{error}; the record is not stored");
-            StoreError::new(Code::LogFailed, text)
+            StoreError::away(true, text)
         })?;
+        if let Some(unfit @ NatsError::Unfit { .. }) = &*lock(&inner.trouble) {
+            let text = format!("the record is not stored: {unfit}");
+            return Err(StoreError::away(true, text));
+        }
+        // An earlier copy of one that comes again is known for a limited time.
+        let began = since.unwrap_or_else(Instant::now);
         let room = Room {
             _place: place,
-            _bytes: bytes,
+            _bytes: [of_stream, of_all],
         };
         Ok(NatsPending {
-            outcome: inner.appends.add(payload, produced, room),
+            outcome: inner
+                .appends
+                .add(payload, (produced, expected), began, room),
             _inner: Arc::clone(inner),
         })
+    }
+}
+
+impl NatsStore {
+    /// A producer's record that is stored already.
+    fn found(&self, sequence: u64) -> NatsPendingBatch {
+        let (done, outcome) = oneshot::channel();
+        // Its receiver is here.
+        let _ = done.send(Ok((sequence, true)));
+        let _inner = Arc::clone(&self.inner);
+        NatsPendingBatch {
+            record: NatsPending { outcome, _inner },
+            is_produced: true,
+        }
     }
 }
 
@@ -132,13 +161,17 @@ impl Store for NatsStore {
     type PendingBatch = NatsPendingBatch;
 
     async fn submit(&self, payload: Bytes) -> Result<NatsPending, StoreError> {
-        self.add(payload, None).await
+        self.add(payload, None, None, None).await
     }
 
     /// NATS cannot store several records all or none, so a batch has one. Its producer's name and
     /// number are its message id: NATS does not store it again within the stream's
-    /// `duplicate_window`. That is weaker than what a log in a directory promises: later it is
-    /// stored again, and a gap in the numbers is not noticed.
+    /// `duplicate_window`. One that comes later is looked for in the stream, if its producer says
+    /// that it was sent before. That is weaker than what a log in a directory promises: without
+    /// that word it is stored again, and a gap in the numbers is not noticed.
+    ///
+    /// An expected number is that of `Nats-Expected-Last-Sequence`, and so it is compared when NATS
+    /// orders the record among all others, of other servers as well.
     async fn submit_batch(&self, batch: Batch) -> Result<NatsPendingBatch, StoreError> {
         let unsupported = |what| {
             let text = format!(
@@ -151,11 +184,24 @@ impl Store for NatsStore {
         let (Some(record), None) = (records.next(), records.next()) else {
             return Err(unsupported("takes batches of one record only"));
         };
-        if batch.expected.is_some() {
-            return Err(unsupported("takes no batches that expect a number"));
+        let since = batch.not_before.map(|_| Instant::now());
+        let repeated = match (batch.producer, batch.not_before) {
+            (Some(produced), Some(from)) => self.inner.find_repeated(produced, from).await?,
+            _ => None,
+        };
+        if let Some(sequence) = repeated {
+            return Ok(self.found(sequence));
+        }
+        if batch.expected == Some(0) {
+            // No record has that number.
+            self.inner.refresh().await?;
+            return Err(not_expected(self.inner.history.known().next));
         }
         let payload = Bytes::copy_from_slice(record);
-        let record = self.add(payload, batch.producer).await?;
+        let Batch {
+            producer, expected, ..
+        } = batch;
+        let record = self.add(payload, producer, expected, since).await?;
         let is_produced = batch.producer.is_some();
         Ok(NatsPendingBatch {
             record,
@@ -206,7 +252,8 @@ impl Store for NatsStore {
     /// While NATS does not answer or the stream is gone; passes by itself.
     fn failure(&self) -> Option<StoreError> {
         let ended = || lock(&self.inner.connection).end();
-        let trouble = lock(&self.inner.trouble).clone().or_else(ended)?;
+        let trouble = lock(&self.inner.trouble).clone().or_else(ended);
+        let trouble = trouble.or_else(|| self.inner.silence())?;
         let text = format!("records cannot be appended now: {trouble}");
         Some(StoreError::new(Code::LogFailed, text))
     }

@@ -1,19 +1,25 @@
-//! What JetStream says of a stream, and whether the stream can keep what txlog promises.
+//! What JetStream says of a stream.
+
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::config::NatsConfig;
 use super::connection::{Connection, json_of};
+use super::epoch;
 use super::error::NatsError;
+use super::fit::Limits;
 use super::stamp::millis_of;
-use crate::log::Retention;
 
 /// JetStream's code for a stream that does not exist.
 const NO_STREAM: u64 = 10_059;
 
 /// JetStream's code for a message that does not exist, when there is none after it either.
 const NO_MESSAGE: u64 = 10_037;
+
+/// JetStream's code for a record that was to follow another one than the last.
+const NOT_EXPECTED: u64 = 10_071;
 
 /// JetStream's codes for a server and for an account without it.
 const NO_JETSTREAM: [u64; 2] = [10_076, 10_039];
@@ -24,31 +30,36 @@ pub(super) struct Info {
     pub(super) config: Settings,
     pub(super) created: String,
     pub(super) state: State,
+    /// How late it is there; NATS before 2.10 does not say so.
+    #[serde(default)]
+    pub(super) ts: String,
 }
 
 /// The settings of a stream that matter here; -1 or 0 is no limit.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Settings {
-    subjects: Vec<String>,
-    retention: String,
-    storage: String,
-    discard: String,
-    max_bytes: i64,
-    max_msgs: i64,
+    pub(super) subjects: Vec<String>,
+    pub(super) retention: String,
+    pub(super) storage: String,
+    pub(super) discard: String,
+    pub(super) max_bytes: i64,
+    pub(super) max_msgs: i64,
     /// In nanoseconds.
-    max_age: i64,
-    max_msgs_per_subject: i64,
+    pub(super) max_age: i64,
+    pub(super) max_msgs_per_subject: i64,
     pub(super) max_msg_size: i64,
     pub(super) num_replicas: u32,
     /// In nanoseconds.
     pub(super) duplicate_window: i64,
-    no_ack: bool,
-    sealed: bool,
-    allow_direct: bool,
-    persist_mode: String,
-    mirror: Option<Value>,
-    sources: Option<Vec<Value>>,
+    pub(super) no_ack: bool,
+    pub(super) sealed: bool,
+    pub(super) allow_direct: bool,
+    pub(super) persist_mode: String,
+    pub(super) description: String,
+    pub(super) metadata: Option<Value>,
+    pub(super) mirror: Option<Value>,
+    pub(super) sources: Option<Vec<Value>>,
 }
 
 /// Which records a stream has.
@@ -64,6 +75,17 @@ impl Info {
     /// When the stream was created, in milliseconds since 1970.
     pub(super) fn created_ms(&self) -> u64 {
         millis_of(&self.created).unwrap_or(0)
+    }
+
+    /// For how long it knows message ids.
+    pub(super) fn window(&self) -> Duration {
+        Duration::from_nanos(self.config.duplicate_window.max(0).unsigned_abs())
+    }
+
+    /// The epoch that whoever opens the stream goes by.
+    pub(super) fn epoch(&self) -> u64 {
+        self.created_ms()
+            .max(epoch::kept(&self.config).unwrap_or(0))
     }
 
     /// The numbers of the oldest record and of the next one.
@@ -195,8 +217,13 @@ async fn message(
     }
 }
 
+/// What an answer of JetStream's says of a stream.
+pub(super) fn info_of(answer: &Value) -> Result<Info, NatsError> {
+    typed(answer.clone())
+}
+
 /// Asks JetStream. The inner error is its answer.
-async fn ask(
+pub(super) async fn ask(
     connection: &Connection,
     what: &str,
     stream: &str,
@@ -243,175 +270,20 @@ pub(super) fn of_jetstream(error: &Value, stream: &str) -> NatsError {
     match error["err_code"].as_u64() {
         Some(NO_STREAM) => NatsError::NoStream { stream },
         Some(NO_MESSAGE) => NatsError::NoMessage,
+        Some(NOT_EXPECTED) => match last_of(&reason) {
+            Some(last) => NatsError::NotExpected { last },
+            None => NatsError::Refused { stream, reason },
+        },
         Some(code) if NO_JETSTREAM.contains(&code) => NatsError::NoJetStream,
         _ => NatsError::Refused { stream, reason },
     }
 }
 
+/// The number at the end of `wrong last sequence: 7`.
+fn last_of(reason: &str) -> Option<u64> {
+    reason.rsplit_once(": ")?.1.parse().ok()
+}
+
 fn typed<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, NatsError> {
     serde_json::from_value(value).map_err(|error| NatsError::Nonsense(error.to_string()))
-}
-
-/// A stream's limits as JetStream writes them: -1 is none, and 0 is no age.
-struct Limits {
-    bytes: i64,
-    messages: i64,
-    age: i64,
-}
-
-impl Limits {
-    fn of(retention: &Retention) -> Self {
-        let limit = |value: u64| match value {
-            0 => -1,
-            value => i64::try_from(value).unwrap_or(i64::MAX),
-        };
-        Self {
-            bytes: limit(retention.bytes_max),
-            messages: limit(retention.records_max),
-            age: i64::try_from(retention.age_max.as_nanos()).unwrap_or(i64::MAX),
-        }
-    }
-}
-
-/// Whether an existing stream can keep what txlog promises. The error has a line for each setting
-/// that forbids it, with the command that mends it.
-pub(super) fn check(
-    settings: &Settings,
-    config: &NatsConfig,
-    subject: &str,
-) -> Result<(), NatsError> {
-    let stream = &config.stream;
-    let mends = changeable(settings, subject).into_iter();
-    let mends = mends.chain(limits(settings, &config.retention));
-    let mends =
-        mends.map(|(fault, option)| format!("- {fault}: nats stream edit {stream} {option}"));
-    let faults = lasting(settings, stream, subject).into_iter().chain(mends);
-    let faults: Vec<String> = faults.collect();
-    if faults.is_empty() {
-        return Ok(());
-    }
-    Err(NatsError::Unfit {
-        stream: stream.clone(),
-        faults: faults.join("\n"),
-    })
-}
-
-/// A fault, and the option of `nats stream edit` that mends it.
-type Mend = (String, String);
-
-/// What a stream does with messages otherwise than a log.
-fn changeable(settings: &Settings, subject: &str) -> Vec<Mend> {
-    let mut mends = Vec::new();
-    let mut mend = |fault: String, option: &str| mends.push((fault, option.to_owned()));
-    if !settings.subjects.iter().any(|one| one == subject) {
-        let all = [&settings.subjects[..], &[subject.to_owned()]].concat();
-        mend(
-            format!("it does not take the subject {subject}"),
-            &format!("--subjects={}", all.join(",")),
-        );
-    }
-    if !settings.allow_direct {
-        let fault = "allow_direct is off, and records are read by direct gets";
-        mend(fault.to_owned(), "--allow-direct");
-    }
-    if settings.no_ack {
-        let fault = "no_ack is on, and appends wait for acknowledgements";
-        mend(fault.to_owned(), "--ack");
-    }
-    if settings.discard != "old" {
-        let fault = format!(
-            "its discard policy is {:?}, so a full stream refuses records instead of removing old \
-             ones",
-            settings.discard
-        );
-        mend(fault, "--discard=old");
-    }
-    if settings.max_msgs_per_subject > 0 {
-        let fault = format!(
-            "it keeps {} messages of a subject, and all records have one subject",
-            settings.max_msgs_per_subject
-        );
-        mend(fault, "--max-msgs-per-subject=-1");
-    }
-    mends
-}
-
-/// Limits that are not those that were asked for.
-fn limits(settings: &Settings, retention: &Retention) -> Vec<Mend> {
-    let mut mends = Vec::new();
-    let mut mend = |name: &str, is: String, wanted: String, asked: &str, option: String| {
-        let fault = format!(
-            "{name} is {is}, and {asked} asks for {wanted}; give {asked} {}, or",
-            is.trim_end_matches(" s")
-        );
-        mends.push((fault, option));
-    };
-    let limits = Limits::of(retention);
-    let (is, wanted) = (settings.max_bytes.max(0), limits.bytes);
-    if is != wanted.max(0) {
-        let option = format!("--max-bytes={wanted}");
-        mend(
-            "max_bytes",
-            is.to_string(),
-            wanted.to_string(),
-            "--keep-bytes",
-            option,
-        );
-    }
-    let (is, wanted) = (settings.max_msgs.max(0), limits.messages);
-    if is != wanted.max(0) {
-        let option = format!("--max-msgs={wanted}");
-        mend(
-            "max_msgs",
-            is.to_string(),
-            wanted.to_string(),
-            "--keep-records",
-            option,
-        );
-    }
-    if settings.max_age.max(0) != limits.age {
-        let seconds = |nanoseconds: i64| format!("{} s", nanoseconds.max(0) as f64 / 1e9);
-        let (is, wanted) = (seconds(settings.max_age), seconds(limits.age));
-        let option = format!("--max-age={}", wanted.replace(' ', ""));
-        mend("max_age", is, wanted, "--keep-seconds", option);
-    }
-    mends
-}
-
-/// What cannot be changed in a stream once it exists.
-fn lasting(settings: &Settings, stream: &str, subject: &str) -> Vec<String> {
-    let mut faults = Vec::new();
-    if settings.retention != "limits" {
-        faults.push(format!(
-            "its retention is {:?}, so records go when others have read them",
-            settings.retention
-        ));
-    }
-    if settings.storage != "file" {
-        faults.push(format!(
-            "its storage is {:?}, so records go when NATS ends",
-            settings.storage
-        ));
-    }
-    if settings.persist_mode == "async" {
-        faults.push("its persist_mode is async: it acknowledges before it writes".to_owned());
-    }
-    if settings.mirror.is_some() {
-        faults.push("it is a mirror, and takes no records of its own".to_owned());
-    }
-    if settings.sources.as_ref().is_some_and(|all| !all.is_empty()) {
-        faults.push("it has sources, whose messages would be among the records".to_owned());
-    }
-    if settings.sealed {
-        faults.push("it is sealed, and takes no records any more".to_owned());
-    }
-    let mend = format!(
-        "nats stream add OTHER --subjects=txlog.OTHER --storage=file --retention=limits \
-         --discard=old --allow-direct --defaults, and serve --stream OTHER (or let `serve` make \
-         it); {stream} keeps its records, of {subject}"
-    );
-    let faults = faults.into_iter();
-    faults
-        .map(|fault| format!("- {fault}; that cannot be changed: {mend}"))
-        .collect()
 }

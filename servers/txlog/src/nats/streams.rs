@@ -17,6 +17,10 @@ use crate::named;
 use crate::server::{Boxed, LogSource, Page};
 use crate::store::StoreError;
 
+/// Each stream may have this part of the memory for pending records, so that one which does not
+/// acknowledge leaves some to the others.
+const STREAM_PART: usize = 4;
+
 /// The logs of a server, each a stream whose name is a prefix and the log's name.
 ///
 /// Names of streams have no dots, so neither have those of these logs.
@@ -108,6 +112,7 @@ impl NatsStreams {
             stream: format!("{}{name}", self.prefix),
             record_bytes_max,
             retention,
+            pending_bytes_max: self.config.pending_bytes_max / STREAM_PART,
             ..self.config.clone()
         }
     }
@@ -134,7 +139,7 @@ impl NatsStreams {
             let (first, next) = stream.info.bounds();
             let of = Identity {
                 log: history::log_of(&stream.name),
-                epoch: stream.info.created_ms(),
+                epoch: stream.info.epoch(),
             };
             logs.push((name, Some(LogBounds { first, next, of })));
         }

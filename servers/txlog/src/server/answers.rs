@@ -214,7 +214,7 @@ fn stored_as(id: u64, stored: Stored, is_batch: bool) -> Response {
     }
 }
 
-/// A refusal with the error's own numbers. Version 1 has none, and no error that has them.
+/// A refusal with the error's own numbers. Version 1 has none.
 pub(super) fn refused_with(id: u64, version: u16, error: StoreError) -> Response {
     let StoreError {
         code,
@@ -225,7 +225,7 @@ pub(super) fn refused_with(id: u64, version: u16, error: StoreError) -> Response
         Code::LogFailedBefore if version < 3 => Code::LogFailed,
         code => code,
     };
-    match numbers {
+    match numbers.filter(|_| version > 1) {
         None => Response::Refused { id, code, text },
         Some(numbers) => Response::RefusedAt {
             id,

@@ -7,6 +7,7 @@ pub(crate) mod logs;
 pub(crate) mod memory;
 #[cfg(feature = "nats")]
 pub(crate) mod nats;
+pub(crate) mod piped;
 pub(crate) mod program;
 pub(crate) mod secured;
 pub(crate) mod served;

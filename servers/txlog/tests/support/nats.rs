@@ -68,13 +68,20 @@ impl Nats {
         }
     }
 
+    /// Sends a signal to this server only.
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let status = Command::new("kill").args(["-s", name, &pid]).status();
+        assert!(status.unwrap().success());
+    }
+
     /// Requests of JetStream, as its owner makes them with NATS's own tools.
     pub(crate) fn tool(&self) -> Tool {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         let mut answers = BufReader::new(stream.try_clone().unwrap());
         answers.read_line(&mut String::new()).unwrap();
-        let hello = "CONNECT {\"verbose\":false}\r\nSUB answers 1\r\n";
+        let hello = "CONNECT {\"verbose\":false,\"headers\":true}\r\nSUB answers 1\r\n";
         stream.write_all(hello.as_bytes()).unwrap();
         Tool { stream, answers }
     }
@@ -111,7 +118,20 @@ impl Tool {
     /// Publishes a message, whose answer is no error.
     pub(crate) fn publish(&mut self, subject: &str, message: &str) -> String {
         let length = message.len();
-        let publish = format!("PUB {subject} answers {length}\r\n{message}\r\n");
+        self.sent(&format!("PUB {subject} answers {length}\r\n{message}\r\n"))
+    }
+
+    /// The same, with a header.
+    pub(crate) fn publish_with(&mut self, subject: &str, header: &str, message: &str) -> String {
+        let headers = format!("NATS/1.0\r\n{header}\r\n\r\n");
+        let (length, all) = (headers.len(), headers.len() + message.len());
+        self.sent(&format!(
+            "HPUB {subject} answers {length} {all}\r\n{headers}{message}\r\n"
+        ))
+    }
+
+    /// The answer to what is sent.
+    fn sent(&mut self, publish: &str) -> String {
         self.stream.write_all(publish.as_bytes()).unwrap();
         let mut line = String::new();
         while !line.starts_with("MSG ") {

@@ -165,6 +165,34 @@ fn a_log_that_has_failed_is_not_waited_for_if_it_shall_not() {
     });
 }
 
+/// Others fail for good; this one comes back by itself.
+#[test]
+fn a_log_that_is_away_is_waited_for_also_by_who_waits_for_no_failed_one() {
+    let options = SessionOptions {
+        give_up_after: LIMIT * 3,
+        wait_for_failed_log: false,
+        ..options()
+    };
+    for code in [Code::LogFailedBefore, Code::LogFailed] {
+        with(Supports::Singles, options, |session, fake| async move {
+            fake.change(|state| {
+                state.refuse = Some((2, code));
+                state.is_away = true;
+            });
+            let mut trouble = session.trouble();
+            let pending = session.submit("waits").await.unwrap();
+            let said = trouble.wait_for(Option::is_some).await.unwrap().clone();
+            assert!(
+                matches!(said, Some(ClientError::LogAway { code: said, .. }) if said == code),
+                "{said:?}"
+            );
+            assert_eq!(pending.await.unwrap(), 1);
+            assert!(session.trouble().borrow().is_none(), "it is over");
+            assert_eq!(fake.state().records, ["waits"]);
+        });
+    }
+}
+
 #[test]
 fn what_a_failed_log_did_not_take_is_surely_not_stored_unless_it_was_sent_before() {
     with(Supports::Batches, options(), |session, fake| async move {

@@ -9,7 +9,9 @@ use evenkeel::net::{TcpListener, TcpStream};
 use tokio::io::AsyncWriteExt;
 
 use crate::cursor::{Cursor, Identity};
-use crate::frame::{Batched, Code, CursorChange, Produced, Record, Request, Response, VERSION};
+use crate::frame::{
+    Batched, Code, CursorChange, MAY_PASS, Produced, Record, Request, Response, VERSION,
+};
 use crate::wire::FrameReader;
 
 /// What the server's store supports.
@@ -57,6 +59,8 @@ pub(super) struct State {
     pub(super) arrived: usize,
     /// How this many further batches are refused.
     pub(super) refuse: Option<(u32, Code)>,
+    /// Whether such a refusal says that it may pass by itself.
+    pub(super) is_away: bool,
     /// How many records each request that appends had.
     pub(super) portions: Vec<usize>,
     chance: u64,
@@ -87,6 +91,7 @@ impl Fake {
             is_silent: false,
             arrived: 0,
             refuse: None,
+            is_away: false,
             portions: Vec::new(),
             chance: 1,
         })))
@@ -213,7 +218,16 @@ impl State {
                 Ok(stored) => stored,
                 Err(code) => {
                     let text = "as the test wants".to_owned();
-                    Response::Refused { id, code, text }
+                    let numbers = MAY_PASS;
+                    match self.is_away {
+                        false => Response::Refused { id, code, text },
+                        true => Response::RefusedAt {
+                            id,
+                            code,
+                            numbers,
+                            text,
+                        },
+                    }
                 }
             },
             Request::Read { id, from, of, .. } => self.read(id, from, of),

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use tokio::sync::Semaphore;
+use txlog_client::frame::MAY_PASS;
 
 use super::*;
 use crate::nats::stream::Info;
@@ -26,12 +27,13 @@ fn room() -> Room {
     let permit = || Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
     Room {
         _place: permit(),
-        _bytes: permit(),
+        _bytes: [permit(), permit()],
     }
 }
 
 fn add(appends: &Appends, payload: &'static str) -> oneshot::Receiver<Outcome> {
-    appends.add(Bytes::from_static(payload.as_bytes()), None, room())
+    let payload = Bytes::from_static(payload.as_bytes());
+    appends.add(payload, (None, None), Instant::now(), room())
 }
 
 /// Sends all that are to be sent over a connection.
@@ -118,8 +120,61 @@ fn who_is_given_up_hears_whether_the_record_may_be_stored() {
     send(&appends, 1);
     let mut unsent = add(&appends, "unsent");
     assert_eq!(appends.expire(), None);
-    let error =
-        |outcome: &mut oneshot::Receiver<Outcome>| outcome.try_recv().unwrap().unwrap_err().text;
-    assert!(error(&mut sent).contains("may be stored or not"));
-    assert!(error(&mut unsent).contains("the record is not stored"));
+    let error = |outcome: &mut oneshot::Receiver<Outcome>| outcome.try_recv().unwrap().unwrap_err();
+    let (sent, unsent) = (error(&mut sent), error(&mut unsent));
+    assert!(sent.text.contains("may be stored or not"), "{sent}");
+    assert_eq!((sent.code, sent.numbers), (Code::LogFailed, Some(MAY_PASS)));
+    assert!(unsent.text.contains("the record is not stored"), "{unsent}");
+    let surely = (Code::LogFailedBefore, Some(MAY_PASS));
+    assert_eq!((unsent.code, unsent.numbers), surely);
+}
+
+/// A refusal speaks of one copy, and the first one may be stored.
+#[test]
+fn what_was_sent_before_is_not_said_to_be_refused_for_good() {
+    let appends = appends(LONG, LONG);
+    for again in [false, true] {
+        let mut ends = ["refused", "too large", "nobody"].map(|name| add(&appends, name));
+        let ids = send(&appends, 1).len() as u64;
+        let last = appends.lock().id_last;
+        if again {
+            send(&appends, 2);
+        }
+        let generation = 1 + u64::from(again);
+        appends.answered(last + 1 - ids, generation, &answer(REFUSAL));
+        appends.too_large(last + 2 - ids);
+        let mut nobody = answer("");
+        nobody.status = Some(StatusCode::NO_RESPONDERS);
+        appends.answered(last + 3 - ids, generation, &nobody);
+        let errors = ends
+            .each_mut()
+            .map(|end| end.try_recv().unwrap().unwrap_err());
+        let codes = errors.each_ref().map(|error| error.code);
+        if again {
+            assert_eq!(codes, [Code::LogFailed; 3]);
+            for error in errors {
+                assert!(error.text.contains("may be stored or not"), "{error}");
+            }
+        } else {
+            // A leader's refusal does not speak for the others of its cluster.
+            let surely = [Code::RecordTooLarge, Code::LogFailedBefore];
+            assert_eq!(codes, [Code::LogFailed, surely[0], surely[1]]);
+        }
+    }
+}
+
+#[test]
+fn a_record_that_was_to_get_another_number_hears_of_the_next_one() {
+    let appends = appends(LONG, LONG);
+    let payload = Bytes::from_static(b"fifth");
+    let mut end = appends.add(payload, (None, Some(5)), Instant::now(), room());
+    assert_eq!(appends.next_after(0, 1).unwrap().expected, Some(5));
+    let refusal = "{\"error\":{\"code\":400,\"err_code\":10071,\
+        \"description\":\"wrong last sequence: 7\"}}";
+    appends.answered(1, 1, &answer(refusal));
+    let error = end.try_recv().unwrap().unwrap_err();
+    assert_eq!(
+        (error.code, error.numbers),
+        (Code::NotExpected, Some([8, 0]))
+    );
 }
