@@ -2,6 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
+use std::mem;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,12 +11,13 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use evenkeel::time::timeout;
 use tokio::io::AsyncWrite;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use txlog_client::frame::{Code, Response};
 
 use super::counters::LogCounters;
 use super::memory::Room;
 use super::peers::{Cut, Last, PROGRESS_BYTES, Peer};
+use super::queue::{Append, Head, Ordered};
 use crate::log::Stored;
 use crate::store::StoreError;
 
@@ -25,30 +27,6 @@ const WRITE_BYTES: usize = 16 * 1024;
 
 /// How much of that memory is kept between writes.
 const KEPT_BYTES: usize = 4 * 1024;
-
-/// An answer that is sent in order.
-pub(super) enum Ordered<P> {
-    /// An append.
-    Append(Append<P>),
-    /// An answer that is ready.
-    Ready(Response),
-}
-
-/// A pending append.
-pub(super) struct Append<P> {
-    pub(super) id: u64,
-    pub(super) record: P,
-    /// How many bytes it has.
-    pub(super) bytes: usize,
-    /// Whether the client sent a batch.
-    pub(super) is_batch: bool,
-    /// When it came.
-    pub(super) began: Instant,
-    /// Its place among the connection's pending appends, until it is answered.
-    pub(super) _place: OwnedSemaphorePermit,
-    /// The memory of its record, as long.
-    pub(super) _room: Room,
-}
 
 /// An answer that is sent when it is ready.
 pub(super) enum Answer {
@@ -60,10 +38,9 @@ pub(super) enum Answer {
 
 /// Answers that are still to be sent. Ends when both senders are dropped and all are sent.
 pub(super) struct Answers<P> {
-    pub(super) ordered: mpsc::Receiver<Ordered<P>>,
+    pub(super) ordered: Head<P>,
     pub(super) others: mpsc::Receiver<Answer>,
-    /// The append to be answered next. Only this one is polled, so that a batch wakes a connection
-    /// once, however many of its appends it contains.
+    /// The append to be answered next, unless it is in the queue.
     pub(super) front: Option<Append<P>>,
     /// The answer to an append that was the front one, and ended during a write.
     pub(super) settled: Option<Response>,
@@ -86,7 +63,14 @@ where
     /// The client is gone, takes too long, or was cut off.
     pub(super) async fn send(mut self, stream: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
         let mut buffer = BytesMut::new();
-        while let Some(answer) = poll_fn(|cx| self.poll_next(cx)).await {
+        // There was no other answer, and nothing has been waited for since: what comes wakes.
+        let mut is_armed = false;
+        while let Some(answer) = poll_fn(|cx| match mem::take(&mut is_armed) {
+            true => Poll::Pending,
+            false => self.poll_next(cx),
+        })
+        .await
+        {
             let (mut next, mut large) = (Some(answer), None);
             while let Some(answer) = next.take() {
                 match answer {
@@ -103,36 +87,42 @@ where
                 if large.is_none() && buffer.len() < WRITE_BYTES {
                     next = match poll_fn(|cx| Poll::Ready(self.poll_next(cx))).await {
                         Poll::Ready(next) => next,
-                        Poll::Pending => None,
+                        Poll::Pending => {
+                            is_armed = true;
+                            None
+                        }
                     };
                 }
             }
-            self.write(stream, &buffer).await?;
+            is_armed &= self.write(stream, &buffer).await?;
             // The memory of many answers is not kept for few.
             match buffer.capacity() {
                 ..=KEPT_BYTES => buffer.clear(),
                 _ => buffer = BytesMut::new(),
             }
             if let Some((frame, _room)) = large {
-                self.write(stream, &frame).await?;
+                is_armed &= self.write(stream, &frame).await?;
             }
         }
         Ok(())
     }
 
     /// Writes all of this. Meanwhile the front append is waited for, so that what it has taken is
-    /// the store's time and not the client's.
+    /// the store's time and not the client's. Whether all was written without waiting.
     async fn write(
         &mut self,
         stream: &mut (impl AsyncWrite + Unpin),
         bytes: &[u8],
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         if bytes.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
         let peer = Arc::clone(&self.peer);
-        let writing = timeout(self.stall_max, write_all(&peer, stream, bytes));
-        let mut writing = pin!(writing);
+        let mut writing = pin!(write_all(&peer, stream, bytes));
+        if let Poll::Ready(written) = poll_fn(|cx| Poll::Ready(writing.as_mut().poll(cx))).await {
+            return written.map(|()| true);
+        }
+        let mut writing = pin!(timeout(self.stall_max, writing));
         let written = loop {
             let settling = self.settled.is_none() && self.front.is_some();
             tokio::select! {
@@ -144,7 +134,8 @@ where
                 }
             }
         };
-        written.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+        let written = written.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        written.map(|()| false)
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Answer>> {
@@ -156,9 +147,11 @@ where
             return Poll::Ready(Some(Answer::Small(settled)));
         }
         if self.front.is_none() {
-            match self.ordered.poll_recv(cx) {
+            match self.ordered.poll_next(cx) {
                 Poll::Ready(Some(Ordered::Append(append))) => {
-                    self.peer.front(append.began);
+                    if !append.is_front {
+                        self.peer.front(append.began);
+                    }
                     self.front = Some(append);
                 }
                 Poll::Ready(Some(Ordered::Ready(response))) => {
@@ -314,4 +307,65 @@ fn cut_off(cut: Cut) -> io::Error {
             Cut::Token => "its token was removed or changed",
         },
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, duplex};
+    use txlog_client::frame::VERSION;
+
+    use super::super::peers::Peers;
+    use super::super::queue::queue;
+    use super::*;
+
+    type Nothing = std::future::Pending<Result<Stored, StoreError>>;
+
+    fn refused(id: u64) -> Response {
+        let (code, text) = (Code::RecordTooLarge, "too large".to_owned());
+        Response::Refused { id, code, text }
+    }
+
+    #[test]
+    fn an_answer_that_comes_while_a_client_takes_another_is_sent_after_it() {
+        let runtime = evenkeel::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let peers = Arc::new(Peers::new(8, 0));
+            let member = peers.join(Instant::now()).unwrap();
+            let (tail, ordered) = queue::<Nothing>(8, Arc::clone(&member.peer));
+            let (sender, others) = mpsc::channel(8);
+            let answers = Answers {
+                ordered,
+                others,
+                front: None,
+                settled: None,
+                version: VERSION,
+                peer: Arc::clone(&member.peer),
+                counters: Arc::default(),
+                stall_max: Duration::from_secs(60),
+            };
+            let (mut near, mut far) = duplex(8);
+            let sending = evenkeel::spawn(async move { answers.send(&mut near).await });
+            let mut expected = BytesMut::new();
+            for id in 0..4 {
+                refused(id).encode(&mut expected);
+                match id % 2 {
+                    0 => tail.push(Ordered::Ready(refused(id))),
+                    _ => sender.try_send(Answer::Small(refused(id))).unwrap(),
+                }
+                // So that it is being written when the next one comes.
+                evenkeel::time::sleep(Duration::from_millis(20)).await;
+                let mut taken = BytesMut::zeroed(expected.len() / 2);
+                timeout(Duration::from_secs(60), far.read_exact(&mut taken))
+                    .await
+                    .expect("it is sent")
+                    .unwrap();
+                assert_eq!(taken, expected.split_to(taken.len()));
+            }
+            drop((tail, sender));
+            let mut rest = Vec::new();
+            far.read_to_end(&mut rest).await.unwrap();
+            assert_eq!(rest, expected);
+            sending.await.unwrap().unwrap();
+        });
+    }
 }

@@ -28,6 +28,7 @@ use super::login::{Login, login};
 use super::logs::{Lease, NO_UNNAMED};
 use super::memory::Room;
 use super::peers::{Cut, Member, PROGRESS_BYTES, Peer};
+use super::queue::queue;
 use super::requests::Requests;
 use super::stream::{ReadHalf, Stream, WriteHalf};
 use super::{BATCH_BYTES_MAX, Context, health, logless};
@@ -327,7 +328,7 @@ async fn serve<S: Store>(
     } = ends;
     let config = &context.config;
     let appends_max = config.appends_max.clamp(1, Semaphore::MAX_PERMITS);
-    let (ordered, ordered_answers) = mpsc::channel(appends_max);
+    let (ordered, ordered_answers) = queue(appends_max, Arc::clone(&member.peer));
     let (others, other_answers) = mpsc::channel(config.reads_max.max(1));
     let stall_max = config.stall_max;
     let answers = Answers {
@@ -350,7 +351,6 @@ async fn serve<S: Store>(
         peer: Arc::clone(&member.peer),
         version,
         login,
-        appends: Arc::new(Semaphore::new(appends_max)),
         reads: Arc::new(Semaphore::new(config.reads_max)),
         share: context.memory.share(),
         ordered,

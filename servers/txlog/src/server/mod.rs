@@ -3,8 +3,8 @@
 // with names are; `accept` takes connections, `peers` knows them all and who has a place, `memory`
 // who may take how much, `login` what a connection may do; `stranger` serves those who may
 // nothing, `connection` is another connection's life, `requests` begins what it asks for, `reads`
-// reads for it, `lookups` looks other things up, `answers` sends answers in their order; `health`
-// says whether an append would be acknowledged.
+// reads for it, `lookups` looks other things up, `queue` has the pending appends, `answers` sends
+// answers in their order; `health` says whether an append would be acknowledged.
 
 mod accept;
 mod answers;
@@ -21,6 +21,7 @@ mod lookups;
 mod memory;
 mod observer;
 mod peers;
+mod queue;
 mod reads;
 mod requests;
 mod source;

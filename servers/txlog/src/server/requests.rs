@@ -13,13 +13,14 @@ use txlog_client::frame::{Code, RECORD_OVERHEAD, Request, Response, VERSION_MIN}
 use txlog_client::wire::FrameReader;
 
 use super::Context;
-use super::answers::{Answer, Append, Ordered, last, refused_with};
+use super::answers::{Answer, last, refused_with};
 use super::connection::{Asked, End, Fault, next_request};
 use super::login::Login;
 use super::logs::Lease;
 use super::lookups::Lookup;
 use super::memory::Room;
 use super::peers::Peer;
+use super::queue::{Append, Awaited, Ordered, Tail};
 use super::reads::{self, Reading};
 use super::stream::ReadHalf;
 use crate::log::{Batch, ReadLimits, Stored};
@@ -67,13 +68,11 @@ pub(super) struct Requests<S: Store> {
     pub(super) version: u16,
     /// What the client may do.
     pub(super) login: Login,
-    /// Places for appends. The append to be answered next is not in the queue of answers.
-    pub(super) appends: Arc<Semaphore>,
     /// Places for reads.
     pub(super) reads: Arc<Semaphore>,
     /// The connection's share of the memory for reads.
     pub(super) share: Arc<Semaphore>,
-    pub(super) ordered: mpsc::Sender<Ordered<Submitted<S>>>,
+    pub(super) ordered: Tail<Submitted<S>>,
     pub(super) others: mpsc::Sender<Answer>,
     /// Dropped when no more requests are taken: then reads stop waiting for new records.
     pub(super) taking: watch::Sender<()>,
@@ -90,10 +89,12 @@ impl<S: Store> Requests<S> {
             }
             let next = tokio::select! {
                 biased;
-                Some(end) = ends.next() => return end,
+                // First, as it is mostly there. Whoever sends without a pause has to wait as well
+                // when the slice of this task is over, which looks at what ends it.
                 next = next_request(frames, &self.context, &self.peer) => {
                     next.map_err(|fault| self.login.explained(fault))?
                 }
+                Some(end) = ends.next() => return end,
             };
             match next {
                 Some(next) => request = next,
@@ -114,7 +115,7 @@ impl<S: Store> Requests<S> {
         }));
         ends.push(boxed(async {
             // The sender of answers has ended: the client is gone.
-            self.ordered.closed().await;
+            self.others.closed().await;
             Ok(())
         }));
         ends.push(boxed(async { Err(Fault::cut(self.peer.cut().await)) }));
@@ -195,23 +196,15 @@ impl<S: Store> Requests<S> {
 
     /// `None` if the sender of answers has ended.
     async fn try_append(&self, id: u64, appended: Appended, room: Option<Room>) -> Option<()> {
-        // Places first, which bounds the pending appends. If the sender of answers has ended, all
-        // places are free.
-        let place = match Arc::clone(&self.appends).try_acquire_owned() {
-            Ok(place) => place,
-            Err(_) => Arc::clone(&self.appends).acquire_owned().await.ok()?,
-        };
+        // A place first, which bounds the pending appends.
+        self.ordered.place().await?;
         let room = match room {
             Some(room) => room,
             None => tokio::select! {
                 biased;
                 room = self.context.memory.for_append(&self.peer, appended.bytes()) => room,
-                () = self.ordered.closed() => return None,
+                () = self.others.closed() => return None,
             },
-        };
-        let answer = match self.ordered.try_reserve() {
-            Ok(answer) => answer,
-            Err(_) => self.ordered.reserve().await.ok()?,
         };
         let began = Instant::now();
         let (is_batch, bytes) = (matches!(appended, Appended::Batch(_)), appended.bytes());
@@ -220,14 +213,14 @@ impl<S: Store> Requests<S> {
             self.peer.submitting(pending.then_some(began));
         });
         let submitted = submitted.await;
-        answer.send(match submitted {
+        self.ordered.push(match submitted {
             Ok(record) => Ordered::Append(Append {
                 id,
-                record,
+                record: Awaited::Pending(record),
                 bytes,
                 is_batch,
                 began,
-                _place: place,
+                is_front: false,
                 _room: room,
             }),
             Err(error) => {

@@ -108,6 +108,14 @@ pub(super) enum Refused {
     Failed(Failure),
 }
 
+/// Where a record is that was pushed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pushed {
+    pub(super) key: usize,
+    /// Whether there was room for it in the queue.
+    pub(super) is_admitted: bool,
+}
+
 /// A record that was not written, and a waker: to be dropped outside the lock.
 pub(super) type Left<R, W> = (Option<R>, Option<W>);
 
@@ -176,16 +184,16 @@ impl<W, R, P> Batches<W, R, P> {
     }
 
     /// Takes a record of so many bytes into the queue, or, if there is no room or others wait for
-    /// it, into the line. `waker` is woken when there is a result. Returns the record's key, and
-    /// the committer's waker if that has to be woken; or the record. (No record is dropped in here,
-    /// as that may run any code.)
+    /// it, into the line. `waker` is woken when there is a result. Returns where it is, and the
+    /// committer's waker if that has to be woken; or the record. (No record is dropped in here, as
+    /// that may run any code.)
     pub(super) fn push(
         &mut self,
         record: R,
         bytes: usize,
         now_ns: u64,
         waker: impl FnOnce() -> Option<W>,
-    ) -> Result<(usize, Option<W>), (Refused, R)> {
+    ) -> Result<(Pushed, Option<W>), (Refused, R)> {
         if let Some(refused) = self.refusal(bytes) {
             return Err((refused, record));
         }
@@ -202,7 +210,8 @@ impl<W, R, P> Batches<W, R, P> {
         // Also without room: a queue that gets no fuller ends the wait for company.
         let committer = self.rouse();
         self.check();
-        Ok((key, committer))
+        let is_admitted = room;
+        Ok((Pushed { key, is_admitted }, committer))
     }
 
     /// Why a record of this size is refused now, if it is.

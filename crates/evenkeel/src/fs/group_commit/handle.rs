@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 use super::Position;
 use super::company::Company;
-use super::core::{GroupCommitStats, Limits, Next};
+use super::core::{GroupCommitStats, Limits, Next, Pushed};
 use super::error::{CommitError, Failure, Stage};
 use super::file::{CommitRecord, ReceiptLog};
 use super::shared::CommitQueue;
@@ -219,7 +219,7 @@ impl<R: CommitRecord, P: Send + 'static> GroupCommit<R, P> {
         poll_fn(|cx| match (&mut pushed, record.take()) {
             // Pushed with the waker, so that the result need not be polled at once.
             (_, Some(record)) => match self.push(record, Some(cx.waker())) {
-                Ok(key) => {
+                Ok(Pushed { key, .. }) => {
                     pushed = Some(Ticket::new(&*self.handle.shared, key));
                     Poll::Pending
                 }
@@ -247,9 +247,11 @@ impl<R: CommitRecord, P: Send + 'static> GroupCommit<R, P> {
     /// if its batch has begun, which may be before this future completes. See the
     /// [type](GroupCommit#cancel-safety).
     pub async fn submit(&self, record: impl Into<R>) -> Result<Commit<R, P>, CommitError> {
-        let key = self.push(record.into(), None)?;
+        let Pushed { key, is_admitted } = self.push(record.into(), None)?;
         let ticket = Ticket::new(Arc::clone(&self.handle.shared), key);
-        poll_fn(|cx| ticket.shared.poll_admitted(key, cx.waker())).await;
+        if !is_admitted {
+            poll_fn(|cx| ticket.shared.poll_admitted(key, cx.waker())).await;
+        }
         Ok(Commit(ticket))
     }
 
@@ -280,7 +282,7 @@ impl<R: CommitRecord, P: Send + 'static> GroupCommit<R, P> {
         self.handle.shared.stats()
     }
 
-    fn push(&self, record: R, waker: Option<&Waker>) -> Result<usize, CommitError> {
+    fn push(&self, record: R, waker: Option<&Waker>) -> Result<Pushed, CommitError> {
         let Owner { shared, epoch } = &*self.handle;
         let bytes = record.bytes();
         shared.push(record, bytes, now_ns(shared, *epoch), waker)

@@ -9,7 +9,7 @@ use std::task::{Poll, Waker};
 use bytes::Bytes;
 
 use super::Position;
-use super::core::{Limits, Next};
+use super::core::{Limits, Next, Pushed};
 use super::error::{Failure, Stage};
 use super::shared::CommitQueue;
 use crate::sync::Arc;
@@ -61,7 +61,7 @@ fn world(limits: Limits) -> Arc<World> {
 /// Appends one record, and waits for it.
 fn append(world: &World) -> End {
     let waker = waker_of_this_thread();
-    let Ok(key) = world.log.push(Bytes::from_static(b"x"), 1, 0, None) else {
+    let Ok(Pushed { key, .. }) = world.log.push(Bytes::from_static(b"x"), 1, 0, None) else {
         return End::Refused;
     };
     loop {
@@ -84,7 +84,7 @@ fn append(world: &World) -> End {
 /// Appends one record, waits for room, and gives up after one look at the result.
 fn append_and_cancel(world: &World) -> End {
     let waker = waker_of_this_thread();
-    let Ok(key) = world.log.push(Bytes::from_static(b"x"), 1, 0, None) else {
+    let Ok(Pushed { key, .. }) = world.log.push(Bytes::from_static(b"x"), 1, 0, None) else {
         return End::Refused;
     };
     match world.log.poll_result(key, &waker) {
@@ -166,7 +166,8 @@ fn an_append_that_waits_for_room_gets_it_when_another_is_cancelled() {
         let first = world
             .log
             .push(Bytes::from_static(b"x"), 1, 0, None)
-            .unwrap();
+            .unwrap()
+            .key;
         roles(
             [
                 part(&world, append_and_close),

@@ -9,7 +9,7 @@ use std::task::{Poll, Waker};
 use bytes::Bytes;
 
 use super::Position;
-use super::core::{Batches, GroupCommitStats, Limits, Next, Refused};
+use super::core::{Batches, GroupCommitStats, Limits, Next, Pushed, Refused};
 use super::error::{Cause, CommitError, Failure};
 use crate::io::readiness::wake_all;
 use crate::sync::Mutex;
@@ -34,24 +34,23 @@ impl<R, P> CommitQueue<R, P> {
         self.limits
     }
 
-    /// Pushes a record of so many bytes, and returns its key. `waker` is woken when there is a
-    /// result.
+    /// Pushes a record of so many bytes. `waker` is woken when there is a result.
     pub(super) fn push(
         &self,
         record: R,
         bytes: usize,
         now_ns: u64,
         waker: Option<&Waker>,
-    ) -> Result<usize, CommitError> {
+    ) -> Result<Pushed, CommitError> {
         let mut waker = waker.cloned();
         let pushed = self
             .core
             .lock()
             .push(record, bytes, now_ns, || waker.take());
         match pushed {
-            Ok((key, committer)) => {
+            Ok((pushed, committer)) => {
                 committer.into_iter().for_each(Waker::wake);
-                Ok(key)
+                Ok(pushed)
             }
             Err((refused, record)) => {
                 drop(record);
@@ -248,7 +247,7 @@ mod tests {
                 .is_err()
         );
         for waker in &wakers {
-            keys.push(log.push(record(), 1, 0, Some(waker)).unwrap());
+            keys.push(log.push(record(), 1, 0, Some(waker)).unwrap().key);
         }
         for waker in &wakers {
             assert!(log.poll_admitted(keys[1], waker).is_pending());

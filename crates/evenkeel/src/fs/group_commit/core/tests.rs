@@ -145,8 +145,10 @@ impl Pair {
         let record = Bytes::from(vec![self.records.len() as u8; len]);
         // Some return at once which tasks to wake.
         let waker = (len % 2 == 1).then(|| self.waker());
+        let waiting = self.core.stats().waiting;
         match self.core.push(record, len, self.now_ns, || waker) {
-            Ok((key, committer)) => {
+            Ok((Pushed { key, is_admitted }, committer)) => {
+                assert_eq!(is_admitted, self.core.stats().waiting == waiting);
                 assert!(!self.closed && !self.failed && len <= self.limits.batch_bytes);
                 self.records.push(Record {
                     key,
@@ -437,6 +439,7 @@ fn what_is_left_behind_fails_and_says_whether_it_may_be_written() {
             core.push(Bytes::from_static(b"x"), 1, 0, || None)
                 .unwrap()
                 .0
+                .key
         })
         .collect();
     let (mut records, mut wake) = (Vec::new(), Vec::new());
