@@ -7,7 +7,7 @@ use std::future::Future;
 
 use bytes::Bytes;
 use evenkeel::fs::CommitError;
-use txlog_client::frame::{Code, CursorChange, MAY_PASS};
+use txlog_client::frame::{Code, CursorChange};
 use txlog_client::{Cursor, Record};
 
 use crate::advice;
@@ -143,21 +143,6 @@ impl StoreError {
             code,
             text: text.into(),
             numbers: None,
-        }
-    }
-}
-
-impl StoreError {
-    /// An append failed, and that may pass by itself. The record is in the store or not; it is not
-    /// if it was surely `not_sent`.
-    pub(crate) fn away(not_sent: bool, text: impl Into<String>) -> Self {
-        let code = match not_sent {
-            true => Code::LogFailedBefore,
-            false => Code::LogFailed,
-        };
-        Self {
-            numbers: Some(MAY_PASS),
-            ..Self::new(code, text)
         }
     }
 }

@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use async_nats::{ConnectError, ConnectErrorKind};
+use txlog_client::frame::{Code, MAY_PASS};
+
 use crate::advice;
 use crate::store::StoreError;
-use async_nats::{ConnectError, ConnectErrorKind};
 
 /// The oldest server that has what the store needs: direct gets.
 pub(super) const VERSION_MIN: (u32, u32) = (2, 9);
@@ -109,6 +111,21 @@ impl NatsError {
             // Rustls reports its errors as those of the socket.
             ConnectErrorKind::Io if is_of_tls(error) => Self::Tls { address, reason },
             _ => Self::Unreachable { address, reason },
+        }
+    }
+}
+
+impl StoreError {
+    /// An append failed, and that may pass by itself. The record is in the store or not; it is not
+    /// if it was surely `not_sent`.
+    pub(super) fn away(not_sent: bool, text: impl Into<String>) -> Self {
+        let code = match not_sent {
+            true => Code::LogFailedBefore,
+            false => Code::LogFailed,
+        };
+        Self {
+            numbers: Some(MAY_PASS),
+            ..Self::new(code, text)
         }
     }
 }
