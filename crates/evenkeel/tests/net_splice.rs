@@ -246,6 +246,46 @@ async fn some_bytes_are_moved_and_no_more() {
     }
 }
 
+/// Small packets fill the places of a pipe with few bytes. No event comes for the rest, as the
+/// sender is silent by then.
+#[evenkeel::test]
+async fn a_pipe_full_of_small_packets_does_not_mean_that_there_are_no_more() {
+    support::watch_descriptors();
+    const PACKETS: usize = 200;
+    let ((mut client, mut a), (b, mut origin)) = (tcp().await, tcp().await);
+    client.set_nodelay(true).unwrap();
+    // It waits once, and hears of events from then on.
+    let first = async {
+        evenkeel::task::yield_now().await;
+        client.write_all(b"x").await.unwrap();
+    };
+    let mut byte = [0];
+    within(futures_util::future::join(a.read_exact(&mut byte), first))
+        .await
+        .0
+        .unwrap();
+    // The kernel takes bytes that lie side by side for one; here, another connection's are between.
+    let (mut other, _other_end) = tcp().await;
+    other.set_nodelay(true).unwrap();
+    for _ in 0..PACKETS {
+        client.write_all(&[7; 100]).await.unwrap();
+        other.write_all(&[8; 100]).await.unwrap();
+    }
+    let mut all = vec![0; PACKETS * 100 + 1];
+    while within(a.peek(&mut all)).await.unwrap() < PACKETS * 100 {
+        evenkeel::task::yield_now().await;
+    }
+    // The event of the last packet may be on its way.
+    evenkeel::time::sleep(std::time::Duration::from_millis(20)).await;
+    let moved = within(splice(&a, &b, (PACKETS * 100) as u64))
+        .await
+        .unwrap();
+    assert_eq!(moved, (PACKETS * 100) as u64);
+    let mut heard = vec![0; PACKETS * 100];
+    within(origin.read_exact(&mut heard)).await.unwrap();
+    assert!(heard.iter().all(|&byte| byte == 7));
+}
+
 /// What a stream has gathered goes out before its writer waits.
 #[evenkeel::test]
 async fn streams_that_gather_are_flushed() {
