@@ -337,7 +337,11 @@ impl Scheduler {
             unreachable!("a runtime is launched once");
         }
         _ = launched.set(());
-        lock(&DRIVERS).push(Arc::downgrade(handle));
+        let mut drivers = lock(&DRIVERS);
+        // Each keeps the memory of a handle, also of a runtime that has ended.
+        drivers.retain(|driver| driver.strong_count() > 0);
+        drivers.push(Arc::downgrade(handle));
+        drop(drivers);
         Self::start_driver(handle, parker)
     }
 

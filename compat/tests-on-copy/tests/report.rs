@@ -2,6 +2,8 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
 
 fn said(report: &str, end: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reported"));
@@ -44,6 +46,35 @@ fn a_process_says_what_was_done_for_it_however_it_ends() {
         // The one that gave up its seat is no hog.
         assert!(!report.contains("reported::main::"), "{report}");
     }
+}
+
+/// Names are made at the lowest priority, for which such a machine has hardly a moment.
+#[test]
+fn functions_have_names_in_the_end_beside_others_that_take_all_processors() {
+    if is_off() {
+        return;
+    }
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        for _ in 0..2 * processors {
+            scope.spawn(|| {
+                // Relaxed: it says all there is to say.
+                while !is_over.load(Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let reports = ["return", "exit"].map(|end| said("1", end));
+        is_over.store(true, Relaxed);
+        for report in reports {
+            assert!(
+                report.contains("found in: reported::parse_at_length 1 time, "),
+                "{report}"
+            );
+            assert!(!report.contains("not over yet"), "{report}");
+        }
+    });
 }
 
 #[test]

@@ -80,8 +80,10 @@ pub fn watch<T>(join: &mut JoinHandle<T>, waker: &Waker) -> bool {
     join.watch(waker)
 }
 
-/// Has all workers stop, without waiting for them.
+/// Has all workers stop, without waiting for them. If a report is to be printed, waits a while for
+/// the names of what has hogged.
 pub fn stop(handle: &Handle) {
+    report::stop(handle);
     handle.shared().stop();
 }
 

@@ -12,13 +12,16 @@ use std::time::Duration;
 use super::left::Left;
 use crate::clock;
 use crate::runtime::{Handle, settings};
-use crate::stats::{HogFunction, HogStats};
+use crate::stats::{HogFunction, HogStats, finish_names};
 use crate::sync::{Mutex, OnceLock, thread};
 use crate::sys::exit;
 
 const VARIABLE: &str = "EVENKEEL_REPORT";
 /// How many kinds of hogs are listed, and how many functions.
 const LISTED: usize = 10;
+/// How long the last report waits for the names of functions. To make the first ones takes some
+/// 50 ms of a processor, many times that in a build without optimisations on a busy machine.
+const NAMES_MAX: Duration = Duration::from_secs(5);
 
 static REPORT: Mutex<Report> = Mutex::new(Report::new());
 
@@ -63,7 +66,7 @@ pub fn prepare() -> io::Result<()> {
     let Some(asked) = asked.filter(|_| PREPARED.set(()).is_ok()) else {
         return Ok(());
     };
-    exit::call_at_exit(|| print(""));
+    exit::call_at_exit(print_last);
     match asked {
         Asked::AtExit => Ok(()),
         Asked::Every(period) => print_every(period),
@@ -93,6 +96,13 @@ pub fn begin(handle: &Handle) {
     }
 }
 
+/// A runtime is about to stop, after which no names are made.
+pub(super) fn stop(handle: &Handle) {
+    if asked().is_some() {
+        finish_names(handle.shared(), clock::now() + NAMES_MAX);
+    }
+}
+
 /// A runtime ends, and what it has done is kept.
 pub fn end(handle: &Handle) {
     if asked().is_none() {
@@ -107,9 +117,20 @@ pub fn end(handle: &Handle) {
     }
 }
 
+/// Prints what has been done when the process exits.
+fn print_last() {
+    // A panic must not leave a function that C calls. Without names, there is all the rest to say.
+    let _ = panic::catch_unwind(|| {
+        let alive = REPORT.lock().alive.clone();
+        let until = clock::now() + NAMES_MAX;
+        (alive.iter()).for_each(|handle| finish_names(handle.shared(), until));
+    });
+    print("");
+}
+
 /// Prints what has been done so far, below a title.
 fn print(title: &str) {
-    // A panic must not leave a function that C calls.
+    // As above.
     let text = panic::catch_unwind(|| {
         let report = REPORT.lock();
         let mut done = report.done.clone();

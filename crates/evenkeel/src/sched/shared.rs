@@ -35,7 +35,7 @@ use super::parker::Parker;
 use super::placement::Placement;
 use super::run_queues::received;
 use super::shares::{Limits, Term};
-use super::stacks::Stacks;
+use super::stacks::{ServerId, Stacks};
 use super::task::cell::{Header, Runnable, Schedule};
 use super::task::registry::Registry;
 
@@ -112,7 +112,7 @@ pub(crate) struct Shared {
     pub(crate) live: Arc<Live>,
     pub(crate) on_hog: OnHog,
     /// Starts a thread that makes names of stacks.
-    pub(crate) on_stacks: fn(&Arc<Shared>),
+    pub(crate) on_stacks: fn(&Arc<Shared>, ServerId),
     pub(crate) stacks: Arc<Stacks>,
     pub(crate) extensions: Extensions,
     /// Deliveries by reads on threads without a desk.
@@ -137,7 +137,7 @@ impl Shared {
         config: Config,
         clock: Clock,
         on_hog: OnHog,
-        on_stacks: fn(&Arc<Shared>),
+        on_stacks: fn(&Arc<Shared>, ServerId),
         extensions: Extensions,
     ) -> std::io::Result<Self> {
         let classes = config.classes.len();
@@ -323,8 +323,8 @@ impl Shared {
     /// Has names made of the stacks that were taken, if nobody is at it. For the monitor, as it
     /// takes a while to start a thread.
     pub(crate) fn serve_stacks(self: &Arc<Self>) {
-        if self.stacks.wants_server() {
-            (self.on_stacks)(self);
+        if let Some(server) = self.stacks.wants_server() {
+            (self.on_stacks)(self, server);
         }
     }
 

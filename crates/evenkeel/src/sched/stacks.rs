@@ -31,6 +31,7 @@
 //! reason nobody waits for a handler that has begun to answer: its slot is left to it, and the
 //! monitor frees it later.
 
+mod serving;
 mod unknown;
 
 use std::collections::VecDeque;
@@ -48,6 +49,9 @@ use super::desk::{Desk, Desks, Ended};
 use super::task::kind::Kind;
 use unknown::Unknown;
 
+pub(crate) use serving::ServerId;
+#[cfg(any(test, feature = "drop-in"))]
+pub(crate) use serving::TakeOver;
 pub(crate) use unknown::UnknownPolls;
 
 /// At most so many stacks are taken in a second. Each may cost the stuck poll 50 us, and what makes
@@ -91,7 +95,7 @@ pub(crate) struct Caught {
 
 /// What happened, for the thread that makes names.
 pub(crate) enum Event {
-    Caught(Box<Caught>),
+    Caught(Arc<Caught>),
     /// A poll of which there was a stack is over. Its stacks do not stand for `rest` of its cycles.
     Ended {
         end: Ended,
@@ -146,8 +150,12 @@ struct State {
     waiting: u64,
     /// Reports whose stacks are still to come.
     reports: Vec<(PollId, HogReport)>,
-    /// Whether a thread takes the events.
+    /// Whether a thread takes the events, which of them all, and what it makes names of.
     served: bool,
+    server: ServerId,
+    in_hand: Option<Arc<Caught>>,
+    /// It has taken over from another, and has an ordinary priority.
+    hurries: bool,
     /// It waits for more, and keeps what it has learned meanwhile.
     lingers: bool,
     /// The system refused that thread; until when nothing is kept for it, in cycles.
@@ -519,22 +527,18 @@ impl Stacks {
         state.is_none_or(|state| !state.events.is_empty())
     }
 
-    /// Whether events wait that nobody takes, and are worth it. The caller then starts a thread
-    /// that does, or [gives that up](Stacks::give_up_serving).
-    pub(crate) fn wants_server(&self) -> bool {
-        let Some(mut state) = self.try_lock_on() else {
-            return false;
-        };
+    /// Says who is to take events that wait, that nobody takes, and that are worth it. The caller
+    /// then starts that thread, or [gives it up](Stacks::give_up_serving).
+    pub(crate) fn wants_server(&self) -> Option<ServerId> {
+        let mut state = self.try_lock_on()?;
         if state.events.is_empty() || self.is_closed() {
-            return false;
+            return None;
         }
         if std::mem::take(&mut state.lingers) {
             self.more.notify_all();
         }
-        if !state.served && !self.is_worth_names(&state) {
-            return false;
-        }
-        !std::mem::replace(&mut state.served, true)
+        let is_wanted = !state.served && self.is_worth_names(&state);
+        is_wanted.then(|| state.begin_serving())
     }
 
     fn is_worth_names(&self, state: &State) -> bool {
@@ -548,18 +552,6 @@ impl Stacks {
 
     fn try_lock_on(&self) -> Option<MutexGuard<'_, State>> {
         if self.on { self.state.try_lock() } else { None }
-    }
-
-    /// The next event, for the thread that takes them; `None` if there is none, and the thread no
-    /// longer counts as the one that does if it `ends` then.
-    pub(crate) fn next(&self, ends: bool) -> Option<Event> {
-        let mut state = self.state.lock();
-        let event = state.events.pop_front();
-        if event.is_none() {
-            state.waiting = 0;
-        }
-        state.served &= event.is_some() || !ends;
-        event
     }
 
     /// Waits until there may be more events, at most for so long. For the thread that takes them.
@@ -629,7 +621,10 @@ impl Stacks {
     /// No thread takes the events. Returns the reports that have waited for names.
     pub(crate) fn give_up_serving(&self) -> Vec<HogReport> {
         let reports = self.rest_of_reports();
-        self.state.lock().served = false;
+        let mut state = self.state.lock();
+        state.served = false;
+        state.in_hand = None;
+        drop(state);
         reports
     }
 
@@ -671,7 +666,7 @@ impl Stacks {
         // Relaxed: a statistic.
         self.taken.fetch_add(1, Ordering::Relaxed);
         state.waiting = state.waiting.saturating_add(caught.weight);
-        state.events.push_back(Event::Caught(Box::new(caught)));
+        state.events.push_back(Event::Caught(Arc::new(caught)));
     }
 
     /// For the monitor at its end: no question is left behind, as there are only so many slots for

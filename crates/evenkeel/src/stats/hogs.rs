@@ -16,8 +16,11 @@ use crate::sched::shared::Shared;
 use crate::sync::{Arc, Mutex};
 
 use super::site::Site;
+use server::Polls;
 use table::Table;
 
+#[cfg(feature = "drop-in")]
+pub(crate) use server::finish as finish_names;
 pub(crate) use server::start as name_hogs;
 pub use spans::HogSpans;
 
@@ -219,6 +222,9 @@ pub(crate) struct HogNames(Arc<Names>);
 #[derive(Default)]
 struct Names {
     table: Mutex<Table>,
+    /// Those whose stacks have names, by which their ends are counted. Whoever takes over goes on
+    /// with them.
+    polls: Mutex<Polls>,
     /// Either part of the table as it was last read: the thread that makes names has the lowest
     /// priority, and nobody waits for it.
     last: Mutex<Table>,

@@ -39,6 +39,8 @@ pub use deliveries::{DeliveryStats, OutputStats, ReadinessStats};
 pub(crate) use dump::take as take_dump;
 pub use dump::{DumpFrame, DumpGroup, DumpOptions, DumpOutcome, DumpedTask, TaskDump, Wait};
 pub use heavy::{HeavyPriority, HeavyStats};
+#[cfg(feature = "drop-in")]
+pub(crate) use hogs::finish_names;
 pub use hogs::{HogFunction, HogProfile, HogSpans, HogStacks, HogStats};
 pub(crate) use hogs::{HogNames, name_hogs, profile};
 pub use host::HostStats;

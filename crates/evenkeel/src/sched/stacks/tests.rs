@@ -14,6 +14,14 @@ impl Schedule for Never {
     }
 }
 
+/// Takes an event in the place of whichever thread does, and is done with it.
+fn next(stacks: &Stacks) -> Option<Event> {
+    let server = stacks.state.lock().server;
+    let event = stacks.next(server, false);
+    assert!(stacks.put_down(server));
+    event
+}
+
 fn attributes() -> Attributes {
     Attributes {
         class: Class::BULK,
@@ -46,7 +54,7 @@ fn caught_poll(stacks: &Stacks, desks: &Desks, clock: Clock, task: &Header) -> u
     let caught = loop {
         stacks.catch(desks, PollId { desk: 0, since }, false);
         while stacks.collect(desks) {}
-        if let Some(event) = stacks.next(false) {
+        if let Some(event) = next(stacks) {
             break event;
         }
         let waited = began.elapsed();
@@ -74,10 +82,10 @@ fn length_of_poll(tells: Option<u64>) -> u64 {
     while stacks.collect(&desks) {}
     desk.rise();
     task.cancel(|_| ());
-    let Some(Event::Ended { end, .. }) = stacks.next(false) else {
+    let Some(Event::Ended { end, .. }) = next(&stacks) else {
         panic!("its end is not known");
     };
-    assert!(stacks.next(false).is_none() && stacks.unknown().is_empty());
+    assert!(next(&stacks).is_none() && stacks.unknown().is_empty());
     end.length
 }
 
@@ -102,17 +110,14 @@ fn who_lost_the_seat_in_a_poll_has_any_time_to_tell_its_end() {
     for _ in 0..3 {
         assert!(stacks.collect(&desks), "it is still to come");
     }
-    assert!(
-        stacks.next(false).is_none(),
-        "nobody knows how long it took"
-    );
+    assert!(next(&stacks).is_none(), "nobody knows how long it took");
     let end = end_of(since, 1 << 40);
     assert!(stacks.ended(desk, end));
     desk.tenure().tell();
     assert!(!stacks.collect(&desks));
-    let told = stacks.next(false);
+    let told = next(&stacks);
     assert!(matches!(told, Some(Event::Ended { end: it, .. }) if it == end));
-    assert!(stacks.next(false).is_none(), "once");
+    assert!(next(&stacks).is_none(), "once");
     assert!(stacks.unknown().is_empty());
     desk.rise();
     task.cancel(|_| ());
@@ -163,7 +168,7 @@ fn a_poll_that_ends_while_it_is_caught_is_counted_once() {
     }
     let unknown = stacks.unknown();
     assert_eq!((unknown[0].polls, unknown[0].total), (1, 5));
-    assert!(stacks.next(false).is_none(), "it was over");
+    assert!(next(&stacks).is_none(), "it was over");
     desk.rise();
     task.cancel(|_| ());
 }
@@ -216,7 +221,7 @@ fn reports_go_unnamed_while_nobody_can_make_names() {
     let report = || report_of(&task, poll, clock);
     // As the stack was taken out, the poll is only watched.
     assert!(stacks.keep_report(poll, report()).is_none());
-    assert!(stacks.wants_server());
+    assert!(stacks.wants_server().is_some());
     assert_eq!(stacks.refuse_serving().len(), 1, "delivered without a name");
     assert!(!stacks.is_served());
     assert!(stacks.keep_report(poll, report()).is_some(), "so is this");
@@ -234,7 +239,7 @@ fn reports_go_unnamed_while_nobody_can_make_names() {
             .keep_report(PollId { desk: 0, since }, report())
             .is_none()
     );
-    assert!(stacks.wants_server(), "it is tried again");
+    assert!(stacks.wants_server().is_some(), "it is tried again");
     let _ = desk.tenure().end_poll();
     desk.rise();
     task.cancel(|_| ());
@@ -260,12 +265,50 @@ fn stacks_worth(cycles: u64) -> Stacks {
 #[test]
 fn names_are_made_when_hogs_cost_as_much_or_somebody_asks() {
     let worth = Clock::start().cycles_of(WORTH_NAMES);
-    assert!(stacks_worth(worth).wants_server());
+    assert!(stacks_worth(worth).wants_server().is_some());
 
     let stacks = stacks_worth(worth / 2);
-    assert!(!stacks.wants_server(), "too little");
+    assert!(stacks.wants_server().is_none(), "too little");
     assert!(stacks.ask_for(), "some wait for it");
-    assert!(stacks.wants_server());
-    assert!(!stacks.wants_server(), "there is one");
+    assert!(stacks.wants_server().is_some());
+    assert!(stacks.wants_server().is_none(), "there is one");
     assert!(!stacks.ask_for(), "it was asked before");
+}
+
+/// The end of a poll, and a stack, which the first thread has in hand.
+#[test]
+fn who_takes_over_has_the_stack_that_the_other_has_in_hand() {
+    let stacks = stacks_worth(Clock::start().cycles_of(WORTH_NAMES));
+    let first = stacks.wants_server().unwrap();
+    while stacks.next(first, false).is_some() {}
+    assert_eq!(stacks.take_over(), TakeOver::NothingToDo);
+    let (clock, desks) = (Clock::start(), Desks::new(1, 3));
+    let (task, _join) = new_task(async {}, Never, attributes());
+    let desk = desks.get(0);
+    desk.sit();
+    let since = clock.cycles();
+    desk.begin_poll(task.header(), since);
+    let began = clock.instant();
+    let in_hand = loop {
+        stacks.catch(&desks, PollId { desk: 0, since }, false);
+        while stacks.collect(&desks) {}
+        if let Some(Event::Caught(caught)) = stacks.next(first, false) {
+            break caught;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "no stack");
+    };
+    let TakeOver::Done(second) = stacks.take_over() else {
+        panic!("it has to be named");
+    };
+    assert_eq!(stacks.take_over(), TakeOver::Busy, "it is at it");
+    assert!(stacks.next(first, false).is_none() && !stacks.is_server(first));
+    let again = stacks.next(second, true);
+    assert!(matches!(again, Some(Event::Caught(it)) if Arc::ptr_eq(&it, &in_hand)));
+    assert!(!stacks.put_down(first), "it would count twice");
+    assert!(stacks.put_down(second));
+    assert!(stacks.next(second, true).is_none() && !stacks.is_served());
+    assert_eq!(stacks.take_over(), TakeOver::NothingToDo);
+    let _ = desk.tenure().end_poll();
+    desk.rise();
+    task.cancel(|_| ());
 }

@@ -3,6 +3,9 @@
 //! It starts when there is a stack, has the lowest priority, and ends when none has come for a
 //! while. What it has learned, such as the symbols of addresses, is dropped then: it takes tens of
 //! megabytes.
+//!
+//! Who says in the end what was done waits for the names. Another thread, of ordinary priority,
+//! then takes over from the one that may not get on, and ends when it is done.
 
 use std::collections::HashMap;
 use std::panic::Location;
@@ -14,7 +17,9 @@ use crate::class::Class;
 use crate::sched::HogReport;
 use crate::sched::desk::Ended;
 use crate::sched::shared::Shared;
-use crate::sched::stacks::{Caught, Event, PollId, Stacks};
+#[cfg(feature = "drop-in")]
+use crate::sched::stacks::TakeOver;
+use crate::sched::stacks::{Caught, Event, PollId, ServerId, Stacks};
 use crate::stats::dump::DumpFrame;
 use crate::stats::symbols::{Symbols, without_closures};
 use crate::sync::Arc;
@@ -29,6 +34,9 @@ use super::{HogNames, Names};
 /// How often it looks for events, and after how many looks in vain it waits to be called.
 const LOOK: Duration = Duration::from_millis(10);
 const LOOKS_MAX: u32 = 20;
+/// How often who waits for names looks whether they are there.
+#[cfg(feature = "drop-in")]
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// How long it waits until it drops what it has learned, and ends. To read the program's tables
 /// again takes some tenths of a second at low priority, so this is not done for each of hogs that
 /// come every few seconds.
@@ -41,11 +49,13 @@ struct Tools {
     frames: Frames,
     symbols: Symbols,
     own: OwnCrates,
-    polls: HashMap<PollId, Named>,
 }
 
+/// Polls whose stacks have names.
+pub(super) type Polls = HashMap<PollId, Named>;
+
 /// A poll whose stack was taken.
-struct Named {
+pub(super) struct Named {
     name: Name,
     within: Option<String>,
     /// Its last stack, for the time that is left when it ends.
@@ -60,7 +70,6 @@ impl Tools {
             frames: Frames::new(),
             symbols: Symbols::default(),
             own: OwnCrates::default(),
-            polls: HashMap::new(),
         }
     }
 }
@@ -68,15 +77,37 @@ impl Tools {
 /// What the thread holds. It keeps nothing alive that has to end with the runtime, such as
 /// descriptors.
 struct Server {
+    id: ServerId,
+    /// It took over, and ends as soon as all have names.
+    hurries: bool,
     stacks: Arc<Stacks>,
     names: Arc<Names>,
     runtime: Weak<Shared>,
 }
 
 /// Starts the thread. If the system refuses, the reports that wait are delivered without names.
-pub(crate) fn start(shared: &Arc<Shared>) {
+pub(crate) fn start(shared: &Arc<Shared>, id: ServerId) {
+    start_one(shared, id, false);
+}
+
+/// Waits until all stacks have names that were taken so far, at most until then. A thread of
+/// ordinary priority makes them, from where the usual one is.
+#[cfg(feature = "drop-in")]
+pub(crate) fn finish(shared: &Arc<Shared>, until: std::time::Instant) {
+    while crate::clock::now() < until {
+        match shared.stacks.take_over() {
+            TakeOver::Done(id) => start_one(shared, id, true),
+            TakeOver::NothingToDo => return,
+            TakeOver::Busy => thread::sleep(LOOK_AGAIN),
+        }
+    }
+}
+
+fn start_one(shared: &Arc<Shared>, id: ServerId, hurries: bool) {
     let name = format!("{}-names", shared.config.thread_name);
     let server = Server {
+        id,
+        hurries,
         stacks: Arc::clone(&shared.stacks),
         names: Arc::clone(&shared.extensions.get::<HogNames>().0),
         runtime: Arc::downgrade(shared),
@@ -99,7 +130,8 @@ struct GivesUp<'a>(&'a Server);
 impl Drop for GivesUp<'_> {
     fn drop(&mut self) {
         let Self(server) = self;
-        if server.stacks.is_closed() || thread::panicking() {
+        let gives_up = server.stacks.is_closed() || thread::panicking();
+        if gives_up && server.stacks.is_server(server.id) {
             server.deliver(server.stacks.give_up_serving());
         }
     }
@@ -107,31 +139,37 @@ impl Drop for GivesUp<'_> {
 
 impl Server {
     fn run(&self) {
-        let _ = lower(current(), NICE_MAX);
+        if !self.hurries {
+            let _ = lower(current(), NICE_MAX);
+        }
         // Also after a panic in what reads the program's tables.
         let _done = GivesUp(self);
         let mut tools = Some(Tools::new());
         let mut looks = 0;
-        while !self.stacks.is_closed() {
-            if let Some(event) = self.stacks.next(tools.is_none()) {
+        while !self.stacks.is_closed() && self.stacks.is_server(self.id) {
+            let ends = self.hurries || tools.is_none();
+            if let Some(event) = self.stacks.next(self.id, ends) {
                 looks = 0;
                 self.take_in(tools.get_or_insert_with(Tools::new), event);
-            } else if let Some(known) = &tools {
+            } else if ends {
+                return;
+            } else {
                 let rests = looks >= LOOKS_MAX;
-                self.deliver_late(known, rests);
+                self.deliver_late(rests);
                 looks += 1;
                 if !rests {
                     thread::sleep(LOOK);
                 } else if !self.stacks.linger(LINGERS) {
                     tools = None;
+                    self.names.polls.lock().clear();
                     self.give_back();
                 }
-            } else {
-                return;
             }
         }
-        // The runtime ends, and waits for this a while.
-        self.deliver(self.stacks.rest_of_reports());
+        if self.stacks.is_server(self.id) {
+            // The runtime ends, and waits for this a while.
+            self.deliver(self.stacks.rest_of_reports());
+        }
     }
 
     /// Has the memory that is free now given back to the system: most of it is not on its own, and
@@ -147,16 +185,19 @@ impl Server {
         let mut reports = Vec::new();
         match event {
             Event::Caught(caught) => {
-                let poll = caught.poll;
-                tools.name(&self.stacks, &self.names, *caught);
-                reports.extend(self.stacks.reports_of(poll));
+                if self.name(tools, &caught) {
+                    reports.extend(self.stacks.reports_of(caught.poll));
+                }
             }
-            Event::Ended { end, rest } => match tools.polls.remove(&end.poll) {
-                Some(named) => self.end(named, &end, rest),
-                None => self.stacks.unnamed(&end),
-            },
+            Event::Ended { end, rest } => {
+                let named = self.names.polls.lock().remove(&end.poll);
+                match named {
+                    Some(named) => self.end(named, &end, rest),
+                    None => self.stacks.unnamed(&end),
+                }
+            }
             Event::Report(poll, report) => {
-                let is_named = tools.polls.contains_key(&poll);
+                let is_named = self.names.polls.lock().contains_key(&poll);
                 let ready = if is_named {
                     Some(report)
                 } else {
@@ -165,8 +206,7 @@ impl Server {
                 reports.extend(ready.map(|report| (poll, report)));
             }
         }
-        let reports: Vec<_> = reports.into_iter().map(|it| tools.filled(it)).collect();
-        self.deliver(reports);
+        self.deliver(reports.into_iter().map(|it| self.filled(it)).collect());
     }
 
     /// A poll has ended, of whose cycles its stacks do not stand for the rest.
@@ -182,9 +222,9 @@ impl Server {
     }
 
     /// Delivers reports whose stacks did not come; `all` of them before the thread ends.
-    fn deliver_late(&self, tools: &Tools, all: bool) {
+    fn deliver_late(&self, all: bool) {
         let late = self.stacks.late_reports(all).into_iter();
-        self.deliver(late.map(|it| tools.filled(it)).collect());
+        self.deliver(late.map(|it| self.filled(it)).collect());
     }
 
     fn deliver(&self, reports: Vec<HogReport>) {
@@ -196,22 +236,30 @@ impl Server {
     }
 }
 
-impl Tools {
-    fn name(&mut self, stacks: &Stacks, names: &Names, caught: Caught) {
-        self.own.learn(&caught.kind);
-        let addresses = self.frames.of(&caught.stack);
-        let frames = self.symbols.frames(&addresses);
-        let Some(name) = self
-            .own
-            .name(&frames, caught.kind.future.name(), caught.blocked)
-        else {
-            // It has no frame.
-            return;
-        };
-        let folded = fold(caught.kind.future.name(), &frames);
-        let mut table = names.table.lock();
-        table.add(&folded, stacks.to_duration(caught.weight));
-        if let Some(named) = self.polls.get_mut(&caught.poll) {
+impl Server {
+    /// Makes a name of a stack. Returns false if another thread has taken over meanwhile, which
+    /// does it again.
+    fn name(&self, tools: &mut Tools, caught: &Caught) -> bool {
+        tools.own.learn(&caught.kind);
+        let addresses = tools.frames.of(&caught.stack);
+        let frames = tools.symbols.frames(&addresses);
+        let future = caught.kind.future.name();
+        let name = tools.own.name(&frames, future, caught.blocked);
+        if !self.stacks.put_down(self.id) {
+            return false;
+        }
+        // One without a frame has none.
+        if let Some(name) = name {
+            self.count(caught, name, fold(future, &frames));
+        }
+        true
+    }
+
+    fn count(&self, caught: &Caught, name: Name, folded: String) {
+        let mut table = self.names.table.lock();
+        table.add(&folded, self.stacks.to_duration(caught.weight));
+        let mut polls = self.names.polls.lock();
+        if let Some(named) = polls.get_mut(&caught.poll) {
             named.folded = folded;
             return;
         }
@@ -224,22 +272,23 @@ impl Tools {
         if let Some(within) = &caught.within {
             row.count_spans(within);
         }
-        if self.polls.len() >= POLLS_MAX {
-            self.polls.clear();
+        if polls.len() >= POLLS_MAX {
+            polls.clear();
         }
         let named = Named {
             name,
-            within: caught.within,
+            within: caught.within.clone(),
             folded,
             class,
             spawned_at,
         };
-        self.polls.insert(caught.poll, named);
+        polls.insert(caught.poll, named);
     }
 
     fn filled(&self, (poll, report): (PollId, HogReport)) -> HogReport {
+        let polls = self.names.polls.lock();
         // A poll that has ended meanwhile was named by its kind's spawn site as well.
-        let Some(named) = self.polls.get(&poll) else {
+        let Some(named) = polls.get(&poll) else {
             return report;
         };
         debug_assert!(named.spawned_at == *report.spawned_at, "of the same poll");
