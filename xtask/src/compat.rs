@@ -16,8 +16,8 @@ const PROJECTS: &str = "tmp/projects";
 /// nothing else in this step builds.
 const COPIED: [&str; 3] = ["classes", "served", "tests-on-copy"];
 
-/// The step of `cargo xtask ci`: the tests of the workspace itself, and a graph of other people's
-/// crates.
+/// The step of `cargo xtask ci`: the tests of the workspace itself, a sample of Tokio's own tests
+/// with multi-thread runtimes on Evenkeel and with all, and a graph of other people's crates.
 pub(crate) fn sample() -> Result<()> {
     in_compat("fmt", "--all --check").run()?;
     for manifest in apart()? {
@@ -36,10 +36,19 @@ pub(crate) fn sample() -> Result<()> {
             .fold(clippy.target_dir(&target())?, Cargo::arg)
             .run()?;
     }
-    // The projects of the tests have built some of what the graph needs.
+    // The projects of the tests have built some of what the rest needs.
     in_compat("build", "--quiet").run()?;
+    let projects = target().join(PROJECTS);
+    for force in ["0", "1"] {
+        Cargo::new("evenkeel suite --sample --target")
+            .by(target().join("debug/cargo-evenkeel"))
+            .arg(projects.to_string_lossy())
+            .env("EVENKEEL", "on")
+            .env("EVENKEEL_FORCE", force)
+            .run()?;
+    }
     trials("graph --target")
-        .arg(target().join(PROJECTS).to_string_lossy())
+        .arg(projects.to_string_lossy())
         .run()
 }
 

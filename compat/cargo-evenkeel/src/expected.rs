@@ -112,6 +112,8 @@ mod tests {
             let in_sample: usize = expected.sample.values().sum();
             assert!(in_sample < expected.total);
         }
+        let newest = upstream::supported().next().unwrap();
+        assert!(of(&newest.version).unwrap().sample().count() > 10);
         assert!(of(&Version::new(1, 0, 0)).is_none());
     }
 
