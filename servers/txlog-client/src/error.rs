@@ -121,7 +121,7 @@ pub enum ClientError {
         bytes_max: usize,
     },
     /// It is longer than the server takes, or the protocol has room for, and was not sent.
-    #[error("a {what} of {bytes} bytes; it may have {bytes_max} at most")]
+    #[error("a {what} of {bytes} bytes; it may have {bytes_max} at most: make it shorter")]
     TooLong {
         /// What it is.
         what: &'static str,
@@ -131,10 +131,10 @@ pub enum ClientError {
         bytes_max: usize,
     },
     /// The session was closed before this was sent.
-    #[error("the session is closed")]
+    #[error("the session is closed: open another one")]
     Closed,
     /// This program gave it up.
-    #[error("this program has given it up")]
+    #[error("this program has given it up: send it again, if it is still wanted")]
     GivenUp,
 }
 
@@ -163,6 +163,136 @@ impl ClientError {
             | ClientError::Fault { code, .. } => Some(*code),
             ClientError::OutOfRange { .. } => Some(Code::OutOfRange),
             _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::FrameError;
+
+    /// How advice begins.
+    const VERBS: [&str; 10] = [
+        "compare", "connect", "give", "make", "open", "see", "send", "start", "use", "wait",
+    ];
+
+    /// Whether a clause says what to do, or the text asks what is to be looked at.
+    fn gives_advice(text: &str) -> bool {
+        let clauses = text.split([':', ';']).skip(1).map(str::trim_start);
+        let is_advice = |clause: &str| {
+            let verb = clause.split([' ', ',']).next();
+            verb.is_some_and(|verb| VERBS.contains(&verb))
+        };
+        text.ends_with('?') || clauses.into_iter().any(is_advice)
+    }
+
+    #[test]
+    fn advice_is_told_from_what_happened() {
+        assert!(gives_advice("it is full; make room"));
+        assert!(gives_advice("nobody answers: is it there?"));
+        assert!(!gives_advice("give it up: it is full"));
+        assert!(!gives_advice("a frame of 9 bytes; at most 8 are allowed"));
+    }
+
+    /// All errors that are no text of the server's, in the order of the enum.
+    fn all_of_client() -> Vec<ClientError> {
+        let (bytes, bytes_max, address) = (9, 8, "127.0.0.1:7010".to_owned());
+        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
+        vec![
+            ClientError::Connect {
+                address: address.clone(),
+                source: Arc::new(refused),
+            },
+            ClientError::Disconnected {
+                reason: "why".into(),
+            },
+            ClientError::OldServer {
+                version: 1,
+                what: "batches",
+            },
+            ClientError::NotTxlog {
+                address,
+                reason: "why".to_owned(),
+            },
+            ClientError::RecordTooLarge { bytes, bytes_max },
+            ClientError::TooLong {
+                what: "name",
+                bytes,
+                bytes_max,
+            },
+            ClientError::Closed,
+            ClientError::GivenUp,
+        ]
+    }
+
+    /// Where it stands in the list. A new error has to be put there, or among those that others
+    /// say.
+    fn place_in_client(error: &ClientError) -> Option<usize> {
+        Some(match error {
+            ClientError::Connect { .. } => 0,
+            ClientError::Disconnected { .. } => 1,
+            ClientError::OldServer { .. } => 2,
+            ClientError::NotTxlog { .. } => 3,
+            ClientError::RecordTooLarge { .. } => 4,
+            ClientError::TooLong { .. } => 5,
+            ClientError::Closed => 6,
+            ClientError::GivenUp => 7,
+            // The server says these,
+            ClientError::Refused { .. }
+            | ClientError::LogAway { .. }
+            | ClientError::OutOfRange { .. }
+            | ClientError::OtherLog { .. }
+            | ClientError::Fault { .. }
+            // and these are said where they happen.
+            | ClientError::Tls { .. }
+            | ClientError::Unusable { .. } => return None,
+        })
+    }
+
+    /// All errors of frames, in the order of the enum.
+    fn all_of_frames() -> Vec<FrameError> {
+        let (kind, field, flags) = (9, "name", 1);
+        let (bytes, bytes_max) = (9, 8);
+        vec![
+            FrameError::Short { kind, field },
+            FrameError::Long { kind, bytes },
+            FrameError::Empty,
+            FrameError::Kind { kind },
+            FrameError::Text { kind, field },
+            FrameError::Flags { kind, flags },
+            FrameError::Tls,
+            FrameError::Magic,
+            FrameError::TooLong { bytes, bytes_max },
+        ]
+    }
+
+    fn place_in_frames(error: &FrameError) -> Option<usize> {
+        Some(match error {
+            FrameError::Short { .. } => 0,
+            FrameError::Long { .. } => 1,
+            FrameError::Empty => 2,
+            FrameError::Kind { .. } => 3,
+            FrameError::Text { .. } => 4,
+            FrameError::Flags { .. } => 5,
+            FrameError::Tls => 6,
+            FrameError::Magic => 7,
+            FrameError::TooLong { .. } => 8,
+        })
+    }
+
+    #[test]
+    fn each_error_says_what_to_do() {
+        let (client, frames) = (all_of_client(), all_of_frames());
+        let places = client.iter().map(place_in_client);
+        assert!(places.eq((0..8).map(Some)), "all are there");
+        assert!(
+            frames.iter().map(place_in_frames).eq((0..9).map(Some)),
+            "all are there"
+        );
+        let texts = client.iter().map(ClientError::to_string);
+        for text in texts.chain(frames.iter().map(FrameError::to_string)) {
+            assert!(gives_advice(&text), "{text}");
         }
     }
 }

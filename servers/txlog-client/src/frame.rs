@@ -155,12 +155,15 @@ pub struct Record {
     pub payload: Bytes,
 }
 
+/// What to do about a frame that no txlog sends. Who writes a client looks into it.
+const SPEAK: &str = "see whether both sides are of one release, or compare it with the protocol";
+
 /// Why a frame is malformed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
     /// It ends before its fields do.
-    #[error("a frame of kind {kind:#04x} ends within its {field}")]
+    #[error("a frame of kind {kind:#04x} ends within its {field}: {SPEAK}")]
     Short {
         /// The frame's kind.
         kind: u8,
@@ -168,7 +171,7 @@ pub enum FrameError {
         field: &'static str,
     },
     /// It has bytes after its fields.
-    #[error("a frame of kind {kind:#04x} has {bytes} bytes too many")]
+    #[error("a frame of kind {kind:#04x} has {bytes} bytes too many: {SPEAK}")]
     Long {
         /// The frame's kind.
         kind: u8,
@@ -176,16 +179,16 @@ pub enum FrameError {
         bytes: usize,
     },
     /// It has no bytes at all.
-    #[error("a frame without a kind")]
+    #[error("a frame without a kind: {SPEAK}")]
     Empty,
     /// There is no such kind in this direction.
-    #[error("a frame of the unknown kind {kind:#04x}")]
+    #[error("a frame of the unknown kind {kind:#04x}: {SPEAK}")]
     Kind {
         /// The kind's number.
         kind: u8,
     },
     /// A name is not UTF-8.
-    #[error("a frame of kind {kind:#04x} has a {field} that is not UTF-8")]
+    #[error("a frame of kind {kind:#04x} has a {field} that is not UTF-8: {SPEAK}")]
     Text {
         /// The frame's kind.
         kind: u8,
@@ -193,7 +196,7 @@ pub enum FrameError {
         field: &'static str,
     },
     /// A flag that this version does not know.
-    #[error("a frame of kind {kind:#04x} has the unknown flags {flags:#04x}")]
+    #[error("a frame of kind {kind:#04x} has the unknown flags {flags:#04x}: {SPEAK}")]
     Flags {
         /// The frame's kind.
         kind: u8,
@@ -201,13 +204,16 @@ pub enum FrameError {
         flags: u8,
     },
     /// What comes is TLS, which was not to be spoken.
-    #[error("the other side speaks TLS, which was not agreed on")]
+    #[error("the other side speaks TLS, and this one does not: use TLS on both sides or on none")]
     Tls,
     /// A hello without the magic bytes.
-    #[error("the other side does not speak txlog's protocol")]
+    #[error("the other side does not speak txlog's protocol: see whether the port is right")]
     Magic,
     /// Its length is beyond the limit.
-    #[error("a frame of {bytes} bytes; at most {bytes_max} are allowed")]
+    #[error(
+        "a frame of {bytes} bytes; at most {bytes_max} are allowed: send less at a time, or see \
+         whether the other side is a txlog"
+    )]
     TooLong {
         /// Its length.
         bytes: usize,

@@ -18,7 +18,12 @@ pub fn of_files(error: &io::Error) -> String {
             "a file is where a directory has to be: take another path"
         }
         ErrorKind::NotFound => "see whether the path is right",
-        _ => return error.to_string(),
+        // Our own say what to do.
+        _ if error.raw_os_error().is_none() => return error.to_string(),
+        _ if error.raw_os_error() == Some(Errno::EIO as i32) => {
+            "see what the system's messages say of that disk, and replace it if it is broken"
+        }
+        _ => "see whether that disk and its file system are sound",
     };
     format!("{error}; {advice}")
 }
@@ -72,9 +77,32 @@ pub fn is_out_of_descriptors(error: &io::Error) -> bool {
     (error.raw_os_error()).is_some_and(|code| codes.contains(&Errno::from_raw(code)))
 }
 
+/// How advice begins.
+#[cfg(test)]
+const VERBS: [&str; 19] = [
+    "accept", "begin", "bring", "empty", "give", "go", "let", "make", "mount", "move", "open",
+    "read", "remove", "restore", "see", "send", "start", "take", "use",
+];
+
+/// Whether a clause says what to do, or the text asks what is to be looked at.
+#[cfg(test)]
+pub(crate) fn gives_advice(text: &str) -> bool {
+    let clauses = text.split([':', ';']).skip(1).map(str::trim_start);
+    let mut verbs = clauses.filter_map(|clause| clause.split([' ', ',']).next());
+    text.ends_with('?') || verbs.any(|verb| VERBS.contains(&verb))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn advice_is_told_from_what_happened() {
+        assert!(gives_advice("it is full; make room"));
+        assert!(gives_advice("it ends there: is it the right one?"));
+        assert!(!gives_advice("make it: it is full"));
+        assert!(!gives_advice("a batch of 9 bytes; 8 are allowed"));
+    }
 
     #[test]
     fn advice_is_for_what_happened() {
@@ -83,6 +111,8 @@ mod tests {
             (of_files(&error(28)), "make room"),
             (of_files(&error(13)), "let this user write"),
             (of_files(&error(20)), "a file is where"),
+            (of_files(&error(5)), "system's messages"),
+            (of_files(&error(27)), "see whether that disk"),
             (of_listening(&error(98)), "another port"),
             (of_listening(&error(13)), "from 1024 on"),
             (of_accepting(&error(24)), "ulimit"),

@@ -107,6 +107,12 @@ pub trait Store: Clone + Send + Sync + 'static {
         StoreFigures::default()
     }
 
+    /// Sees whether a record could be stored, without storing one, as far as it can. False if this
+    /// store has no way to see that.
+    fn look(&self) -> impl Future<Output = Result<bool, StoreError>> + Send {
+        std::future::ready(Ok(false))
+    }
+
     /// Called from time to time, to remove records that need not be kept.
     fn maintain(&self) -> impl Future<Output = Result<(), StoreError>> + Send;
 
@@ -344,6 +350,11 @@ impl<D: Disk> Store for Log<D> {
 
     fn figures(&self) -> StoreFigures {
         Log::figures(self)
+    }
+
+    async fn look(&self) -> Result<bool, StoreError> {
+        Log::look(self).await?;
+        Ok(true)
     }
 
     async fn maintain(&self) -> Result<(), StoreError> {

@@ -7,12 +7,12 @@
 mod support;
 
 use std::collections::HashMap;
-use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use evenkeel::task::JoinSet;
-use support::program::{Server, run_command, wait};
+use support::acknowledged::{Known, append, check, is_whole, payload};
+use support::program::{Server, run_command};
 use support::{Random, rounds, run};
 use txlog_client::frame::{Code, Produced};
 use txlog_client::{Batch, Client, ClientError};
@@ -20,73 +20,6 @@ use txlog_client::{Batch, Client, ClientError};
 /// How many connections append, and how many pending records each has.
 const CLIENTS: u64 = 4;
 const UNDER_WAY: usize = 16;
-
-/// Records that were acknowledged, by their numbers.
-type Known = Arc<Mutex<HashMap<u64, Vec<u8>>>>;
-
-/// A record that can be checked: its connection, its number, and bytes that follow from these.
-fn payload(client: u64, number: u64) -> Vec<u8> {
-    let mut random = Random::new(client << 32 | number);
-    let mut payload = format!("{client} {number} ").into_bytes();
-    payload.extend(random.bytes(2_000));
-    payload
-}
-
-fn is_whole(record: &[u8]) -> bool {
-    let mut words = record.splitn(3, |&byte| byte == b' ');
-    let mut number = || std::str::from_utf8(words.next()?).ok()?.parse::<u64>().ok();
-    let (Some(client), Some(number)) = (number(), number()) else {
-        return false;
-    };
-    payload(client, number) == record
-}
-
-async fn append(address: String, client: u64, durable: Known) {
-    let Ok(connection) = Client::connect(address).await else {
-        return;
-    };
-    let mut under_way = std::collections::VecDeque::new();
-    for number in 0.. {
-        let record = payload(client, number);
-        let Ok(submitted) = connection.submit(record.clone()).await else {
-            break;
-        };
-        under_way.push_back((record, submitted));
-        if under_way.len() >= UNDER_WAY
-            && let Some((record, submitted)) = under_way.pop_front()
-        {
-            let Ok(sequence) = submitted.await else {
-                break;
-            };
-            durable.lock().unwrap().insert(sequence, record);
-        }
-    }
-}
-
-/// Reads all records from `from` on; returns the number of the next one.
-async fn check(address: String, from: u64, durable: &Known) -> u64 {
-    let client = Client::connect(address).await.unwrap();
-    let (mut next, mut there) = (from, HashMap::new());
-    loop {
-        let (records, after) = client.read(next, Duration::ZERO).await.unwrap();
-        if records.is_empty() {
-            break;
-        }
-        for record in records {
-            assert_eq!(record.sequence, next, "numbers have no gaps");
-            assert!(is_whole(&record.payload), "record {next} is whole");
-            there.insert(next, record.payload.to_vec());
-            next += 1;
-        }
-        assert_eq!(after, next);
-    }
-    for (sequence, payload) in durable.lock().unwrap().drain() {
-        assert!(sequence >= from);
-        let record = there.get(&sequence);
-        assert_eq!(record, Some(&payload), "record {sequence} was acknowledged");
-    }
-    next
-}
 
 #[test]
 fn what_was_acknowledged_outlives_the_server() {
@@ -106,7 +39,8 @@ fn what_was_acknowledged_outlives_the_server() {
             let mut clients = JoinSet::new();
             for client in 0..CLIENTS {
                 let client = kill * CLIENTS + client;
-                clients.spawn(append(address.clone(), client, Arc::clone(&durable)));
+                let durable = Arc::clone(&durable);
+                clients.spawn(append(address.clone(), client, UNDER_WAY, durable));
             }
             evenkeel::time::sleep(pause).await;
             server.kill();
@@ -126,81 +60,6 @@ fn what_was_acknowledged_outlives_the_server() {
         next - 1
     );
     assert!(acknowledged > 0);
-}
-
-/// Kills a command in the middle of its work, and waits for its end.
-fn killed_after(arguments: &[&str], pause: Duration) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_txlog"));
-    command
-        .args(arguments)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    let mut child = command.spawn().unwrap();
-    std::thread::sleep(pause);
-    // SIGKILL, to this process only, if it has not ended yet.
-    let _ = child.kill();
-    wait(&mut child);
-}
-
-/// Each life of the server makes and removes many segments. Beside it a backup is made, which is
-/// killed in every other round, and between two lives a trim is killed.
-#[test]
-fn kills_amid_new_segments_trims_and_backups_lose_nothing() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("log");
-    let log = path.to_str().unwrap();
-    let options = ["--segment-bytes", "5000", "--keep-bytes", "400000"];
-    let durable = Known::default();
-    let mut random = Random::new(rounds("TXLOG_KILL_SEED", 1));
-    let (mut next, mut whole) = (1, 0);
-    let kills = rounds("TXLOG_KILLS", 25);
-    for kill in 0..kills {
-        let mut server = Server::start(&path, &options);
-        let address = server.address.to_string();
-        let saved = directory.path().join(format!("saved-{kill}"));
-        let saved = saved.to_str().unwrap();
-        let pause = Duration::from_millis(random.below(60));
-        run(async {
-            // Only the newest records are kept.
-            let client = Client::connect(address.clone()).await.unwrap();
-            let oldest = client.read(0, Duration::ZERO).await.unwrap().0;
-            let oldest = oldest.first().map_or(next, |record| record.sequence);
-            durable
-                .lock()
-                .unwrap()
-                .retain(|&sequence, _| sequence >= oldest);
-            next = check(address.clone(), oldest, &durable).await;
-            let mut clients = JoinSet::new();
-            for client in 0..CLIENTS {
-                let client = kill * CLIENTS + client;
-                clients.spawn(append(address.clone(), client, Arc::clone(&durable)));
-            }
-            evenkeel::time::sleep(pause).await;
-            let backup = ["backup", log, saved, "--wait", "0"];
-            if kill % 2 == 0 {
-                killed_after(&backup, pause);
-            } else {
-                let (done, _, errors) = run_command(&backup);
-                assert!(done, "{errors}");
-            }
-            server.kill();
-            while let Some(client) = clients.join_next().await {
-                client.unwrap();
-            }
-        });
-        // A backup is whole, or is seen to be none.
-        let (is_whole, _, errors) = run_command(&["verify", saved]);
-        assert!(is_whole || kill % 2 == 0, "{errors}");
-        whole += u64::from(is_whole);
-        let _ = std::fs::remove_dir_all(saved);
-        let before = next.to_string();
-        let pause = Duration::from_millis(random.below(40));
-        killed_after(&["trim", log, "--before", &before], pause);
-        let (is_whole, said, errors) = run_command(&["verify", log]);
-        assert!(is_whole, "{said}{errors}");
-    }
-    eprintln!("{kills} kills, {whole} backups, {} records", next - 1);
-    assert!(whole > 0 && next > 1);
 }
 
 /// The records that each producer knows to be stored.

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use support::{check_numbered, fill, run, small};
-use txlog::log::{LocalDisk, Log, LogConfig, LogError, verify};
+use txlog::log::{Disk, LocalDisk, Log, LogConfig, LogError, verify};
 
 async fn open(path: &Path) -> Log<LocalDisk> {
     let disk = LocalDisk::hold(path).await.unwrap();
@@ -34,6 +34,17 @@ fn a_removed_lock_file_lets_no_second_server_in() {
         assert_eq!(second.unwrap_err().kind(), std::io::ErrorKind::ResourceBusy);
         drop(disk);
         LocalDisk::hold(directory.path()).await.unwrap();
+    });
+}
+
+#[test]
+fn a_disk_of_this_machine_has_some_room() {
+    let directory = tempfile::tempdir().unwrap();
+    run(async {
+        let log = open(directory.path()).await;
+        log.look().await.unwrap();
+        let room = LocalDisk::borrow(directory.path()).room().await.unwrap();
+        assert!(room.is_some_and(|bytes| bytes > 0), "{room:?}");
     });
 }
 

@@ -5,6 +5,7 @@ mod support;
 use std::path::PathBuf;
 
 use support::{all, run, small};
+use txlog::log::cursors::{CURSOR_SLOTS_AT, CURSORS_NAME, Place, Places, count_cursors};
 use txlog::log::mark::MARK_NAME;
 use txlog::log::{Batch, LocalDisk, Log, LogError, verify};
 use txlog_client::frame::Produced;
@@ -170,6 +171,45 @@ fn a_log_with_a_producer_is_read(version: u32) {
             let stored = stored.await.unwrap();
             assert_eq!((stored.first, stored.repeated), (first, repeated));
         }
+    });
+}
+
+/// Consumers go on where they were. The file has two states: the last, and the one before.
+#[test]
+fn the_cursors_of_a_log_of_version_3_are_read_and_go_on() {
+    let directory = copy_of(3);
+    let place = |sequence| Place { epoch: 1, sequence };
+    let known = |places: &[(&str, u64)]| {
+        let places = places.iter();
+        let owned = places.map(|&(name, sequence)| (name.to_owned(), place(sequence)));
+        owned.collect::<Places>()
+    };
+    let now = known(&[("audit.eu-1", 17), ("billing", 12)]);
+    let before = known(&[("audit.eu-1", 17), ("billing", 12), ("gone", 2)]);
+    let path = directory.path().join(CURSORS_NAME);
+    let bytes = std::fs::read(&path).unwrap();
+    run(async {
+        assert_eq!(
+            count_cursors(&LocalDisk::borrow(fixture(3))).await.unwrap(),
+            2
+        );
+        let log = open(&directory).await.unwrap();
+        assert_eq!(log.identity().epoch, 1);
+        assert_eq!(log.cursors().await.unwrap(), now);
+        log.put_cursor("billing", Some(place(13))).await.unwrap();
+        log.close().await.unwrap();
+        drop(log);
+        let log = open(&directory).await.unwrap();
+        let billing = log.cursor("billing").await.unwrap();
+        assert_eq!(billing, Some(place(13)));
+        log.close().await.unwrap();
+        drop(log);
+        // The slot of the last change, which a crash may have torn.
+        let mut torn = bytes;
+        torn[CURSOR_SLOTS_AT[1] as usize + 40] ^= 1;
+        std::fs::write(&path, torn).unwrap();
+        let log = open(&directory).await.unwrap();
+        assert_eq!(log.cursors().await.unwrap(), before);
     });
 }
 

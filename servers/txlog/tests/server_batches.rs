@@ -7,7 +7,7 @@ use support::served::{Raw, append, serving, serving_log};
 use support::small;
 use txlog::log::LogConfig;
 use txlog::server::ServerConfig;
-use txlog_client::frame::{Batched, Code, Request, Response};
+use txlog_client::frame::{Batched, Code, Produced, Request, Response};
 use txlog_client::{Batch, Client};
 
 fn request(id: u64, expected: Option<u64>, records: &[&str]) -> Request {
@@ -57,6 +57,42 @@ fn a_batch_gets_one_answer_in_the_order_of_all_appends() {
         let payloads: Vec<_> = records.into_iter().map(|record| record.payload).collect();
         assert_eq!(payloads, ["one", "two", "three", "four", "five"]);
         assert_eq!(next, 6);
+    });
+}
+
+/// Also by another connection, as one repeats it whose first connection has ended.
+#[test]
+fn a_batch_that_is_repeated_gets_its_first_answer_and_is_not_stored_again() {
+    serving(ServerConfig::default(), |address, _| async move {
+        let produced = |id, number| Request::Batch {
+            id,
+            expected: None,
+            producer: Some(Produced {
+                producer: 7,
+                number,
+            }),
+            not_before: None,
+            records: ["one", "two"].into_iter().collect(),
+        };
+        for (repeated, number, first) in [
+            (false, 0, 1),
+            (true, 0, 1),
+            (false, 2, 3),
+            (true, 0, 1),
+            (true, 2, 3),
+        ] {
+            let mut raw = Raw::welcomed(address).await;
+            raw.ask(&produced(5, number)).await;
+            let expected = Response::Stored {
+                id: 5,
+                first,
+                count: 2,
+                repeated,
+            };
+            assert_eq!(raw.answer().await, Some(expected));
+        }
+        let client = Client::connect(address).await.unwrap();
+        assert_eq!(client.append("five").await.unwrap(), 5);
     });
 }
 

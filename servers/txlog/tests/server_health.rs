@@ -13,7 +13,7 @@ use support::{LIMIT, run};
 use txlog::log::LogConfig;
 use txlog::server::ServerConfig;
 use txlog_client::frame::{Request, Response};
-use txlog_client::{Batch, Client};
+use txlog_client::{Batch, Client, Health};
 
 /// A limit that an append in memory keeps, on a busy machine as well.
 const AMPLE: Duration = Duration::from_secs(30);
@@ -146,6 +146,95 @@ fn a_client_that_takes_no_answers_makes_nobody_call_the_log_slow() {
             drop(deaf);
         })
         .await;
+    });
+}
+
+/// Asks until the answer is this one.
+async fn until_writable(client: &Client, within: Duration, writable: bool) -> Health {
+    let asking = async {
+        loop {
+            let health = client.health(within).await.unwrap();
+            if health.writable == writable {
+                return health;
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(LIMIT / 2, asking).await.expect("it is noticed")
+}
+
+/// Nobody appends, so only a look at the disk shows these.
+#[test]
+fn a_disk_of_an_idle_log_that_hangs_is_full_or_fails_shows() {
+    serving(ServerConfig::default(), |address, disk| async move {
+        let client = Client::connect(address).await.unwrap();
+        let health = client.health(AMPLE).await.unwrap();
+        assert!(health.writable, "{health:?}");
+        assert!(health.text.contains("its disk has room"), "{health:?}");
+        for (faults, within, said) in [
+            (
+                Faults {
+                    hangs: true,
+                    ..Faults::default()
+                },
+                SHORT,
+                "has not taken a mark for",
+            ),
+            (
+                Faults {
+                    room: Some(1_000_000),
+                    ..Faults::default()
+                },
+                AMPLE,
+                "make room on that disk",
+            ),
+            (
+                Faults {
+                    writes: Some((0, 5)),
+                    ..Faults::default()
+                },
+                AMPLE,
+                "cannot write MARK",
+            ),
+        ] {
+            disk.set_faults(faults);
+            let health = until_writable(&client, within, false).await;
+            assert!(health.text.contains(said), "{health:?}");
+            client.ping().await.unwrap();
+            disk.set_faults(Faults::default());
+            until_writable(&client, AMPLE, true).await;
+        }
+        assert_eq!(client.append("the first").await.unwrap(), 1);
+    });
+}
+
+/// A look is a sync: many who ask share one.
+#[test]
+fn looks_are_shared_and_there_are_none_beside_appends() {
+    serving(ServerConfig::default(), |address, disk| async move {
+        let client = Client::connect(address).await.unwrap();
+        client.append("tells enough").await.unwrap();
+        let syncs = disk.syncs_done();
+        for _ in 0..20 {
+            let health = client.health(AMPLE).await.unwrap();
+            assert!(health.text.contains("the last append took"), "{health:?}");
+        }
+        // The log writes its mark by itself, once for the new record.
+        assert!(disk.syncs_done() <= syncs + 1);
+    });
+    serving(ServerConfig::default(), |address, disk| async move {
+        let client = Client::connect(address).await.unwrap();
+        disk.set_faults(Faults {
+            hangs: true,
+            ..Faults::default()
+        });
+        let syncs = disk.syncs_done();
+        for _ in 0..20 {
+            assert!(!client.health(SHORT).await.unwrap().writable);
+        }
+        disk.set_faults(Faults::default());
+        until_writable(&client, AMPLE, true).await;
+        assert_eq!(disk.syncs_done(), syncs + 1);
     });
 }
 

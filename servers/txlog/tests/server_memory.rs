@@ -5,15 +5,13 @@
 mod support;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use evenkeel::net::TcpStream;
 use evenkeel::time::timeout;
 use support::certificates::Authority;
+use support::peak::Peak;
 use support::program::Server;
 use support::served::{Raw, hello};
 use support::{LIMIT, rounds, run};
@@ -29,10 +27,6 @@ const BUDGET: usize = 128 << 20;
 /// With TLS: 198 MiB for the connections, and 58 MiB to be shared.
 const TLS_BUDGET: usize = 256 << 20;
 
-/// For the program, its log, what an allocator leaves unused, and what the runtime makes of a debug
-/// build's symbols to name the functions that hogged.
-const SLACK: usize = 128 << 20;
-
 /// How many clients behave badly. Without a limit, each makes the server take some MiB.
 const CLIENTS: u64 = 200;
 
@@ -44,41 +38,8 @@ fn slow_readers() -> u64 {
 const LARGE: usize = 1 << 20;
 
 fn start(directory: &std::path::Path) -> Server {
-    Server::start(directory, &["--memory-bytes", &BUDGET.to_string()])
-}
-
-/// The most memory of its own that a process has, without the files that it maps: looked at often.
-struct Peak {
-    ended: Arc<AtomicBool>,
-    looks: thread::JoinHandle<usize>,
-}
-
-impl Peak {
-    fn of(server: &Server) -> Self {
-        let path = format!("/proc/{}/status", server.id());
-        let ended = Arc::new(AtomicBool::new(false));
-        let end = Arc::clone(&ended);
-        let looks = thread::spawn(move || {
-            let mut most = 0;
-            // SeqCst: it is a test's flag, and orders nothing else.
-            while !end.load(Ordering::SeqCst) {
-                let status = std::fs::read_to_string(&path).unwrap_or_default();
-                let line = status.lines().find(|line| line.starts_with("RssAnon:"));
-                let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
-                most = most.max(kib.unwrap_or(0));
-                thread::sleep(Duration::from_millis(10));
-            }
-            most >> 10
-        });
-        Self { ended, looks }
-    }
-
-    fn expect_within(self, budget: usize, when: &str) {
-        self.ended.store(true, Ordering::SeqCst);
-        let (peak, budget) = (self.looks.join().unwrap(), budget >> 20);
-        eprintln!("{peak} MiB {when}, of a budget of {budget}");
-        assert!(peak > 0 && peak < budget + (SLACK >> 20));
-    }
+    let budget = BUDGET.to_string();
+    Server::start(directory, &["--memory-bytes", &budget, "--no-hog-names"])
 }
 
 async fn fill(address: SocketAddr, records: usize) -> Client {
@@ -138,6 +99,7 @@ fn clients_that_take_no_answers_over_tls_stay_within_the_memory() {
     let issued = authority.issue("server", "127.0.0.1");
     let (certificate, key) = (&issued.certificate, &issued.key);
     let options = [
+        "--no-hog-names",
         "--memory-bytes",
         &TLS_BUDGET.to_string(),
         "--tls-cert",
@@ -207,26 +169,74 @@ fn frames_that_do_not_end_stay_within_the_memory_and_appends_find_room() {
     });
 }
 
+/// Clients that have appended a large record each, and send nothing more than the beginning of a
+/// next frame, which is not its own memory's only user.
+async fn idle_ones(address: SocketAddr, count: u64) -> Vec<Raw> {
+    let mut idle = Vec::new();
+    for _ in 0..count {
+        let mut raw = Raw::welcomed(address).await;
+        let (id, payload) = (1, Bytes::from(vec![7; LARGE]));
+        raw.ask(&Request::Append { id, payload }).await;
+        let answer = raw.answer().await;
+        assert!(
+            matches!(answer, Some(Response::Appended { id: 1, .. })),
+            "{answer:?}"
+        );
+        raw.send(&[9]).await;
+        idle.push(raw);
+    }
+    idle
+}
+
 #[test]
 fn idle_clients_keep_no_memory_of_large_records() {
     let directory = tempfile::tempdir().unwrap();
     let server = start(directory.path());
     let (address, peak) = (server.address, Peak::of(&server));
     run(async {
-        let mut idle = Vec::new();
-        for _ in 0..CLIENTS {
-            let mut raw = Raw::welcomed(address).await;
-            let (id, payload) = (1, Bytes::from(vec![7; LARGE]));
-            raw.ask(&Request::Append { id, payload }).await;
-            let answer = raw.answer().await;
-            assert!(
-                matches!(answer, Some(Response::Appended { id: 1, .. })),
-                "{answer:?}"
-            );
-            // The beginning of a next frame, which is not its own memory's only user.
-            raw.send(&[9]).await;
-            idle.push(raw);
-        }
+        let idle = idle_ones(address, CLIENTS).await;
         peak.expect_within(BUDGET, "beside idle clients");
+        drop(idle);
+    });
+}
+
+/// All that clients can hold at a time: what each may have by itself, and all of both parts.
+#[test]
+fn idle_and_slow_clients_together_stay_within_the_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = start(directory.path());
+    let (address, peak) = (server.address, Peak::of(&server));
+    run(async {
+        let client = Client::connect(address).await.unwrap();
+        let idle = idle_ones(address, CLIENTS).await;
+        let asks = many_reads();
+        let mut frame = BytesMut::new();
+        let (id, payload) = (1, Bytes::from(vec![7; LARGE]));
+        Request::Append { id, payload }.encode(&mut frame);
+        let part = frame.split_to(LARGE - 1).freeze();
+        let (mut deaf, mut stalled) = (Vec::new(), Vec::new());
+        // There are places for a thousand.
+        for slow in 0..slow_readers().min(800) {
+            let mut raw = Raw::welcomed(address).await;
+            // It may be cut off by now.
+            let _ = raw.write.write_all(&asks).await;
+            if slow % 4 > 0 {
+                deaf.push(raw);
+                continue;
+            }
+            let part = part.clone();
+            stalled.push(evenkeel::spawn(async move {
+                let _ = raw.write.write_all(&part).await;
+                std::future::pending::<()>().await;
+            }));
+        }
+        let reading = timeout(LIMIT, client.read(1, Duration::ZERO));
+        let (records, _) = reading.await.expect("its turn comes").unwrap();
+        assert_eq!(records[0].payload.len(), LARGE);
+        let appending = timeout(LIMIT, client.append(vec![7; LARGE]));
+        appending.await.expect("its turn comes").unwrap();
+        peak.expect_within(BUDGET, "beside idle and slow clients");
+        drop((idle, deaf));
+        stalled.iter().for_each(|task| task.abort());
     });
 }

@@ -146,12 +146,23 @@ pub(crate) struct ServeArguments {
     ///
     /// 64 KiB are set aside for each connection that there may be; of the rest, a quarter is for
     /// appends and the others are for reads. Requests wait for memory in the order in which they
-    /// came; while some wait, connections that hold memory and make no progress are cut off. The
-    /// log's own buffers (about 16 MiB) come on top. With --nats, up to 64 MiB come on top for
-    /// records that NATS has not acknowledged, and 64 MiB for what it is asked to read: of all
-    /// streams together. A stream of --stream-prefix has 16 MiB of the former at most.
+    /// came; while some wait, connections that hold memory and make no progress are cut off.
+    ///
+    /// On top come the program and what its allocator leaves unused; of the log without a name a
+    /// buffer of 2 MiB, or of its largest append if that is more, 3 KiB for each producer that it
+    /// knows, and 16 bytes for each 64 KiB that were written or read since its start; without
+    /// --no-hog-names, the tables by which a function is named; and the kernel's own buffers of the
+    /// connections. With --nats, up to 64 MiB come on top for records that NATS has not
+    /// acknowledged, and 64 MiB for what it is asked to read: of all streams together. A stream of
+    /// --stream-prefix has 16 MiB of the former at most.
     #[arg(long, value_name = "BYTES", default_value_t = 512 << 20)]
     pub(crate) memory_bytes: usize,
+    /// Do not name the functions that keep a processor for long, in metrics and reports.
+    ///
+    /// To name one the server reads the tables of its own program, which takes up to some hundred
+    /// MiB if it has debug information, and gives that back when none was named for 10 seconds.
+    #[arg(long)]
+    pub(crate) no_hog_names: bool,
     /// How many appends of one connection may be under way.
     #[arg(long, value_name = "COUNT", default_value_t = 4_096)]
     pub(crate) appends_max: usize,
@@ -243,9 +254,11 @@ pub(crate) struct ReadArguments {
 ///
 /// With `--writable` it asks whether an append would be acknowledged within a time, and fails if
 /// not. No record is written: the server goes by whether its log has failed, by how long the oldest
-/// pending append has waited, and by how long the last one took, for ten seconds. So a disk that
-/// hangs is noticed when somebody appends. A NATS that hangs is noticed within about five seconds,
-/// as a server over NATS asks it each second, and sooner when somebody appends.
+/// pending append has waited, and by how long the last one took, for ten seconds. If there was none
+/// since, it writes the log's MARK, syncs it, and sees whether the disk has room for what the log's
+/// file grows by. What only a larger file would meet is not noticed, such as a quota or a limit of
+/// file sizes. A NATS that hangs is noticed within about five seconds, as a server over NATS asks
+/// it each second, and sooner when somebody appends.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -347,7 +360,7 @@ fn of_directory(directory: &Path, error: &LogError) -> String {
 pub(crate) fn run(arguments: Arguments) -> Outcome {
     match arguments.command {
         Command::Serve(arguments) => {
-            let runtime = nats::runtime(&arguments.nats)?;
+            let runtime = nats::runtime(&arguments)?;
             within(runtime, serve::run(*arguments))
         }
         Command::Append(arguments) => within_runtime(append::append(arguments)),

@@ -87,11 +87,12 @@ impl NatsArguments {
 }
 
 /// The runtime of the server; with a Tokio runtime beside it if the store needs one.
-pub(crate) fn runtime(arguments: &NatsArguments) -> Result<Runtime, BuildError> {
+pub(crate) fn runtime(arguments: &ServeArguments) -> Result<Runtime, BuildError> {
     let mut builder = Builder::new();
+    builder.hog_stacks(!arguments.no_hog_names);
     // Strangers can ask for handshakes without end.
     builder.class(HANDSHAKE_CLASS, ClassConfig::new().share(HANDSHAKE_SHARE));
-    if cfg!(feature = "nats") && arguments.is_asked_for() {
+    if cfg!(feature = "nats") && arguments.nats.is_asked_for() {
         with_tokio(&mut builder);
     }
     builder.build()

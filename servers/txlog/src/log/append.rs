@@ -110,7 +110,10 @@ impl From<u64> for Stored {
 #[non_exhaustive]
 pub enum Refusal {
     /// The log's next number is another one.
-    #[error("the batch expects to begin with record {expected}, and the log's next is {next}")]
+    #[error(
+        "the batch expects to begin with record {expected}, and the log's next is {next}: read up \
+         to there, and decide again"
+    )]
     NotExpected {
         /// What the batch expects.
         expected: u64,
@@ -131,7 +134,7 @@ pub enum Refusal {
     /// All of it is stored already, and where is no longer known, or it is not in one place.
     #[error(
         "the records {number} up to, not including, {end} of the producer are stored already, and \
-         not known to be in a row; its next is {next}"
+         not known to be in a row; its next is {next}: go on from there"
     )]
     Past {
         /// The producer's number of the batch's first record.

@@ -38,6 +38,11 @@ pub trait Disk: Clone + Send + Sync + 'static {
         file: &Self::File,
     ) -> impl Future<Output = io::Result<Option<String>>> + Send;
 
+    /// How many bytes there is room for, as far as the system says; `None` if it does not.
+    fn room(&self) -> impl Future<Output = io::Result<Option<u64>>> + Send {
+        std::future::ready(Ok(None))
+    }
+
     /// Its name, for debugging.
     fn name(&self) -> String;
 }

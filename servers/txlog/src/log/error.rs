@@ -141,6 +141,17 @@ pub enum LogError {
         /// The directory or the file.
         what: String,
     },
+    /// There is too little room on the disk for the log's last file to grow.
+    #[error(
+        "the disk has room for {free} bytes, and the log's file grows by {needed}: make room on \
+         that disk"
+    )]
+    NoRoom {
+        /// How much there is.
+        free: u64,
+        /// How much is needed.
+        needed: u64,
+    },
     /// The log has failed or was closed, and takes no more changes.
     #[error("the log has failed or is closed; open it again")]
     Closed,
@@ -166,7 +177,7 @@ pub enum LogError {
         first: u64,
     },
     /// A batch breaks a limit.
-    #[error("a batch of {found} {what}; {most} are allowed")]
+    #[error("a batch of {found} {what}; {most} are allowed: send one that keeps to that")]
     BadBatch {
         /// What there is too much of, or none.
         what: &'static str,
@@ -242,8 +253,135 @@ fn said_of(kind: Kind) -> &'static str {
     match kind {
         Kind::Log => "it is a log",
         Kind::Backup => {
-            "it is a backup, which has to stay as it is: `txlog restore` makes a log of it"
+            "it is a backup, which has to stay as it is: make a log of it by `txlog restore`"
         }
         Kind::Unfinished => "it is a copy that did not end: empty the directory, and copy again",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::advice::{self, gives_advice};
+    use crate::store::StoreError;
+
+    /// All errors but those that are another's, in the order of the enum; some more than once, as
+    /// their advice depends on what they found.
+    fn all() -> Vec<LogError> {
+        let (segment, name) = (|| "1.seg".to_owned(), "x".to_owned());
+        let corrupt = |offset, following| LogError::Corrupt {
+            segment: segment(),
+            offset,
+            sequence: 7,
+            damage: Damage::HeaderChecksum,
+            later: String::new(),
+            following,
+        };
+        let defects = [
+            MarkDefect::Missing,
+            MarkDefect::Damaged,
+            MarkDefect::OtherLog,
+            MarkDefect::Newer,
+        ];
+        let mut all = vec![
+            LogError::io("read", MARK_NAME)(io::Error::from_raw_os_error(5)),
+            corrupt(0, None),
+            corrupt(0, Some(9)),
+            corrupt(90, Some(8)),
+            LogError::Gap {
+                segment: segment(),
+                expected: 7,
+                found: 9,
+            },
+            LogError::LostTail {
+                next: 7,
+                marked: 9,
+                segment: segment(),
+                bytes: 90,
+                damage: String::new(),
+            },
+        ];
+        all.extend(defects.map(|defect| LogError::Mark { defect }));
+        all.extend(defects.map(|defect| LogError::Cursors { defect }));
+        all.push(LogError::TooManyCursors { count: 9 });
+        let kinds = [Kind::Backup, Kind::Unfinished];
+        all.extend(kinds.map(|kind| LogError::Copy { kind }));
+        let (sequence, first, next) = (9, 3, 7);
+        all.extend([
+            LogError::Foreign { name: name.clone() },
+            LogError::NotEmpty { name: name.clone() },
+            LogError::NoLog,
+            LogError::Displaced { what: name },
+            LogError::NoRoom { free: 8, needed: 9 },
+            LogError::Closed,
+            LogError::OutOfRange {
+                sequence,
+                first,
+                next,
+            },
+            LogError::Trimmed { sequence, first },
+            LogError::BadBatch {
+                what: "bytes",
+                found: 9,
+                most: 8,
+            },
+        ]);
+        let (expected, number, end) = (9, 9, 10);
+        let refusals = [
+            Refusal::NotExpected { expected, next },
+            Refusal::Gap { number, next },
+            Refusal::Past { number, end, next },
+            Refusal::Unknown { number },
+        ];
+        all.extend(refusals.map(LogError::from));
+        all
+    }
+
+    /// Its place in the enum. A new error has to be put into the list.
+    fn place(error: &LogError) -> Option<usize> {
+        Some(match error {
+            LogError::Io { .. } => 0,
+            LogError::Corrupt { .. } => 1,
+            LogError::Gap { .. } => 2,
+            LogError::LostTail { .. } => 3,
+            LogError::Mark { .. } => 4,
+            LogError::Cursors { .. } => 5,
+            LogError::TooManyCursors { .. } => 6,
+            LogError::Copy { .. } => 7,
+            LogError::Foreign { .. } => 8,
+            LogError::NotEmpty { .. } => 9,
+            LogError::NoLog => 10,
+            LogError::Displaced { .. } => 11,
+            LogError::NoRoom { .. } => 12,
+            LogError::Closed => 13,
+            LogError::OutOfRange { .. } => 14,
+            LogError::Trimmed { .. } => 15,
+            LogError::BadBatch { .. } => 16,
+            LogError::Refused(refusal) => match refusal {
+                Refusal::NotExpected { .. } => 17,
+                Refusal::Gap { .. } => 18,
+                Refusal::Past { .. } => 19,
+                Refusal::Unknown { .. } => 20,
+            },
+            // The runtime's own.
+            LogError::Commit(_) => return None,
+        })
+    }
+
+    #[test]
+    fn each_error_says_what_to_do() {
+        let all = all();
+        let mut places: Vec<_> = all.iter().map(place).collect();
+        places.dedup();
+        assert!(places.into_iter().eq((0..21).map(Some)), "all are there");
+        for error in &all {
+            // As clients are told, and as commands say it.
+            let text = StoreError::from(error.clone()).text;
+            assert!(gives_advice(&text), "{text}");
+            let text = advice::of_log(Path::new("log"), error);
+            assert!(gives_advice(&text), "{text}");
+        }
     }
 }

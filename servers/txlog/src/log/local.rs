@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use evenkeel::fs::{self, File};
+use nix::sys::statvfs::statvfs;
 
 use super::error::DIRECTORY;
 use super::list::is_known;
@@ -306,6 +307,15 @@ impl Disk for LocalDisk {
         let path = self.path(name);
         let is_there = leads_to(&path, &file.metadata().await?).await?;
         Ok((!is_there).then(|| name.to_owned()))
+    }
+
+    async fn room(&self) -> io::Result<Option<u64>> {
+        let directory = Arc::clone(&self.directory);
+        let found = evenkeel::task::spawn_blocking(move || statvfs(directory.as_path()));
+        let found = found.await.map_err(io::Error::other)??;
+        // What a user without privileges gets of it.
+        let blocks = found.blocks_available() as u64;
+        Ok(Some(blocks.saturating_mul(found.fragment_size() as u64)))
     }
 
     fn name(&self) -> String {

@@ -57,6 +57,32 @@ impl<D: Disk> Log<D> {
         shared.put_off().map_or(Ok(()), Err)
     }
 
+    /// Sees whether a record could be stored, without storing one: the [mark](super::mark) is
+    /// written once more and synced, and there has to be room on the disk for what the last segment
+    /// grows by.
+    ///
+    /// Limits of a user or a process, which only a larger file meets, are not seen.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Io`], [`LogError::NoRoom`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn look(&self) -> Result<(), LogError> {
+        let shared = &self.shared;
+        let written = shared.mark.lock().await.rewrite().await;
+        written.map_err(LogError::io("write", MARK_NAME))?;
+        let room = shared.disk.room().await;
+        let room = room.map_err(LogError::io("ask for the room on", DIRECTORY))?;
+        let needed = shared.config.ahead_bytes.max(self.batch_bytes_max() as u64);
+        match room {
+            Some(free) if free < needed => Err(LogError::NoRoom { free, needed }),
+            _ => Ok(()),
+        }
+    }
+
     /// Removes the segments that need not be kept. The log does this itself when a segment is
     /// full, and in [`maintain`](Self::maintain). Returns how many it has removed.
     ///

@@ -255,6 +255,14 @@ impl<F: DiskFile> MarkFile<F> {
         Ok(())
     }
 
+    /// Writes the mark that counts once more, and syncs it.
+    pub(super) async fn rewrite(&mut self) -> io::Result<()> {
+        let serial = self.serial + 1;
+        self.put(self.last, serial).await?;
+        self.serial = serial;
+        Ok(())
+    }
+
     pub(super) fn last(&self) -> Mark {
         self.last
     }

@@ -90,7 +90,8 @@ impl NatsStore {
         let bytes_max = inner.record_bytes_max;
         if payload.len() > bytes_max {
             let text = format!(
-                "a record of {} bytes; {bytes_max} are allowed",
+                "a record of {} bytes; {bytes_max} are allowed: send less, or start the server \
+                 with a larger --record-bytes-max, as far as NATS allows it",
                 payload.len()
             );
             return Err(StoreError::new(Code::RecordTooLarge, text));

@@ -46,6 +46,11 @@ const DISCARDED_BYTES_MAX: u64 = 1 << 20;
 /// How long that may take.
 const DISCARD_MAX: Duration = Duration::from_secs(1);
 
+const NO_HELLO: &str = "no hello came in time: send one at once, as txlog's clients do";
+
+const CUT_FRAME: &str =
+    "a frame did not end in time: send frames whole, or see whether the network is slow";
+
 /// Why the server closes a connection.
 #[derive(Debug)]
 pub(super) struct Fault {
@@ -214,7 +219,7 @@ async fn meet<S: Store>(
         hello = timeout(context.config.stall_max, ends.frames.next()) => match hello {
             Ok(Ok(None)) => return Err(None),
             Ok(frame) => frame.map_err(Fault::from).and_then(check_hello)?,
-            Err(_) => return Err(Some(Fault::new(Code::TooSlow, "no hello in time"))),
+            Err(_) => return Err(Some(Fault::new(Code::TooSlow, NO_HELLO))),
         },
     };
     let login = login(context, peer, &access, from)?;
@@ -285,12 +290,13 @@ fn check_hello(frame: Option<Bytes>) -> Result<(u16, Access), Fault> {
         Request::Hello { min, max, .. } => Err(Fault::new(
             Code::Version,
             format!(
-                "the server speaks versions {VERSION_MIN} to {VERSION}, the client {min} to {max}"
+                "the server speaks versions {VERSION_MIN} to {VERSION} of the protocol, the client \
+                 {min} to {max}: use a txlog of the same release on both sides"
             ),
         )),
         _ => Err(Fault::new(
             Code::NotTxlog,
-            "the first frame has to be a hello",
+            "the first frame has to be a hello: send one, or use another port for another service",
         )),
     }
 }
@@ -417,7 +423,7 @@ pub(super) async fn next_request<S: Store>(
             Ok(Ok(true)) => {}
             Ok(Ok(false)) => return Ok(None),
             Ok(Err(error)) => return Err(error.into()),
-            Err(_) => return Err(Fault::new(Code::TooSlow, "a frame did not end in time")),
+            Err(_) => return Err(Fault::new(Code::TooSlow, CUT_FRAME)),
         }
     }
 }
@@ -497,7 +503,10 @@ impl Fault {
     }
 
     pub(super) fn hello() -> Self {
-        Self::new(Code::BadFrame, "a second hello")
+        Self::new(
+            Code::BadFrame,
+            "a second hello: send one for each connection",
+        )
     }
 
     pub(super) fn no_place(connections_max: usize) -> Self {

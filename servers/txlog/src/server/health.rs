@@ -1,13 +1,14 @@
-//! Whether an append would be acknowledged in time, without writing one.
+//! Whether an append would be acknowledged in time, without storing a record.
 //!
 //! What can be known:
 //!
 //! - A store that says that it takes no records takes none.
 //! - An append that is pending for longer than the limit shows that appends take longer now.
 //! - If one is pending for less, its end, or that of another one, is waited for: then it is known.
-//! - If none is pending, the last one tells, for a while. After that nothing is known against it:
-//!   otherwise a server to which nobody sends records any more, as it was slow once, would be
-//!   called slow for ever.
+//! - If none is pending, the last one tells, for a while.
+//! - After that the log is looked at: see [`Store::look`]. A look that takes longer than the limit,
+//!   or fails, shows that an append would. A log of this machine writes its mark and asks for the
+//!   room on its disk; of a stream only what its connection knows is known.
 
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,7 @@ use txlog_client::frame::Response;
 
 use super::Context;
 use super::logs::OpenLog;
+use super::looks::{Look, Looked};
 use super::peers::{Evidence, Last, Peer};
 use crate::store::Store;
 
@@ -33,7 +35,7 @@ const WITHIN_MAX: Duration = Duration::from_secs(60);
 enum Verdict {
     Writable(String),
     Not(String),
-    /// An append is pending, and will show.
+    /// An append or a look is pending, and will show.
     Unknown,
 }
 
@@ -48,7 +50,11 @@ pub(super) async fn answer<S: Store>(
     loop {
         let failure = log.store.failure().map(|failure| failure.text);
         let (evidence, now) = (context.peers.evidence(&log.past), Instant::now());
-        let (writable, text) = match judge(failure, &evidence, asked, now, within) {
+        if failure.is_none() && evidence.recent(now).is_none() {
+            log.looks.begin(&log.store);
+        }
+        let known = (&evidence, &log.looks.read());
+        let (writable, text) = match judge(failure, known, asked, now, within) {
             Verdict::Writable(text) => (true, text),
             Verdict::Not(text) => (false, text),
             Verdict::Unknown => {
@@ -88,9 +94,17 @@ pub(super) fn of_all<S: Store>(context: &Context<S>, peer: &Peer, id: u64) -> Re
     }
 }
 
+impl Evidence {
+    /// The last append, as long as it says something.
+    fn recent(&self, now: Instant) -> Option<&Last> {
+        let last = self.last.as_ref();
+        last.filter(|last| now.saturating_duration_since(last.ended) <= RECENT)
+    }
+}
+
 fn judge(
     failure: Option<String>,
-    Evidence { oldest, last }: &Evidence,
+    (evidence, look): (&Evidence, &Look),
     asked: Instant,
     now: Instant,
     within: Duration,
@@ -98,6 +112,7 @@ fn judge(
     if let Some(failure) = failure {
         return Verdict::Not(failure);
     }
+    let Evidence { oldest, last } = evidence;
     let waited = oldest.map(|oldest| now.saturating_duration_since(oldest));
     if let Some(waited) = waited.filter(|waited| *waited > within) {
         return Verdict::Not(format!(
@@ -109,9 +124,9 @@ fn judge(
     if news.is_none() && oldest.is_some_and(|oldest| oldest <= asked) {
         return Verdict::Unknown;
     }
-    match last {
-        Some(last) if now.saturating_duration_since(last.ended) <= RECENT => of_last(last, within),
-        _ => Verdict::Writable("nothing was appended lately, and nothing failed".to_owned()),
+    match evidence.recent(now) {
+        Some(last) => of_last(last, within),
+        None => of_look(look, now, within),
     }
 }
 
@@ -123,6 +138,34 @@ fn of_last(last: &Last, within: Duration) -> Verdict {
             "the last append took {ms} ms; see whether the disk or the store's server is slow"
         )),
         None => Verdict::Writable(format!("the last append took {ms} ms")),
+    }
+}
+
+fn of_look(look: &Look, now: Instant, within: Duration) -> Verdict {
+    let waited = (look.since).map(|since| now.saturating_duration_since(since));
+    if let Some(waited) = waited.filter(|waited| *waited > within) {
+        return Verdict::Not(format!(
+            "nothing was appended lately, and its disk has not taken a mark for {} ms; see whether \
+             it hangs",
+            waited.as_millis()
+        ));
+    }
+    let Some(Looked { took, outcome, .. }) = look.known(now) else {
+        return Verdict::Unknown;
+    };
+    let ms = took.as_millis();
+    match outcome {
+        Err(why) => Verdict::Not(format!("an append would fail: {why}")),
+        Ok(true) if *took > within => Verdict::Not(format!(
+            "nothing was appended lately, and its disk took {ms} ms for a mark; see whether it is \
+             slow"
+        )),
+        Ok(true) => Verdict::Writable(format!(
+            "nothing was appended lately; its disk has room, and took {ms} ms for a mark"
+        )),
+        Ok(false) => {
+            Verdict::Writable("nothing was appended lately, and nothing failed".to_owned())
+        }
     }
 }
 
@@ -147,6 +190,63 @@ mod tests {
         })
     }
 
+    fn looked(ended: Instant, took_ms: u64, outcome: Result<bool, &str>) -> Look {
+        let last = Some(Looked {
+            ended,
+            took: Duration::from_millis(took_ms),
+            outcome: outcome.map_err(str::to_owned),
+        });
+        Look { since: None, last }
+    }
+
+    fn well(now: Instant) -> Look {
+        looked(now, 1, Ok(true))
+    }
+
+    #[test]
+    fn without_recent_appends_a_look_decides() {
+        let begin = Instant::now();
+        let now = begin + Duration::from_secs(20);
+        let before = |ms| now - Duration::from_millis(ms);
+        let judge_by = |look: Look| {
+            let evidence = Evidence {
+                oldest: None,
+                last: last(before(10_001), 1, None),
+            };
+            judge(None, (&evidence, &look), now, now, WITHIN)
+        };
+        let pending = |since| Look {
+            since: Some(since),
+            last: None,
+        };
+        for look in [Look::default(), pending(now), pending(before(100))] {
+            assert_eq!(judge_by(look), Verdict::Unknown);
+        }
+        // What was seen long ago says nothing.
+        assert_eq!(
+            judge_by(looked(before(1_000), 1, Ok(true))),
+            Verdict::Unknown
+        );
+        for (look, said) in [
+            (pending(before(101)), "has not taken a mark for 101 ms"),
+            (looked(before(999), 1, Err("no room")), "no room"),
+            (looked(now, 101, Ok(true)), "took 101 ms"),
+        ] {
+            let verdict = judge_by(look);
+            assert!(
+                matches!(&verdict, Verdict::Not(text) if text.contains(said)),
+                "{verdict:?}"
+            );
+        }
+        for look in [
+            looked(before(999), 100, Ok(true)),
+            looked(now, 1, Ok(false)),
+        ] {
+            let verdict = judge_by(look);
+            assert!(matches!(verdict, Verdict::Writable(_)), "{verdict:?}");
+        }
+    }
+
     #[test]
     fn what_is_known_decides() {
         let begin = Instant::now();
@@ -154,7 +254,14 @@ mod tests {
         let asked = at(20_000);
         let judge_at = |now_ms, oldest: Option<u64>, last| {
             let oldest = oldest.map(at);
-            judge(None, &Evidence { oldest, last }, asked, at(now_ms), WITHIN)
+            let evidence = Evidence { oldest, last };
+            judge(
+                None,
+                (&evidence, &well(at(now_ms))),
+                asked,
+                at(now_ms),
+                WITHIN,
+            )
         };
         let is_not = |verdict: Verdict, said: &str| match verdict {
             Verdict::Not(text) => assert!(text.contains(said), "{text}"),
@@ -197,7 +304,8 @@ mod tests {
             oldest: None,
             last: last(now, 1, None),
         };
-        let verdict = judge(Some("full".to_owned()), &evidence, now, now, WITHIN);
+        let known = (&evidence, &Look::default());
+        let verdict = judge(Some("full".to_owned()), known, now, now, WITHIN);
         assert_eq!(verdict, Verdict::Not("full".to_owned()));
     }
 }

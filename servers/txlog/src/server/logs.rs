@@ -19,6 +19,7 @@ use txlog_client::frame::{Code, LogBounds, LogInfo, is_name};
 use self::named::Named;
 use super::complaints::Complaints;
 use super::counters::LogCounters;
+use super::looks::Looks;
 use super::peers::Past;
 use super::{LogSource, ServerConfig};
 use crate::store::{Identity, Store, StoreError};
@@ -42,6 +43,8 @@ pub(super) struct OpenLog<S> {
     /// What is known of appends by connections that have left.
     pub(super) past: Arc<Past>,
     pub(super) counters: Arc<LogCounters>,
+    /// Whether a record could be stored, if somebody asks while none are appended.
+    pub(super) looks: Looks,
     /// How many leases there are. Grows only while the table of logs is locked.
     users: AtomicUsize,
     /// When the last lease began or ended.
@@ -227,6 +230,7 @@ impl<S> OpenLog<S> {
             store,
             past: Arc::default(),
             counters: Arc::default(),
+            looks: Looks::default(),
             users: AtomicUsize::new(0),
             used: Mutex::new(Instant::now()),
             ending: watch::Sender::new(false),

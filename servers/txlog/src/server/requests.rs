@@ -241,7 +241,10 @@ impl<S: Store> Requests<S> {
         };
         let (bytes, bytes_max) = (payload.len(), store.record_bytes_max());
         if bytes > bytes_max {
-            let text = format!("a record of {bytes} bytes; the server takes {bytes_max} at most");
+            let text = format!(
+                "a record of {bytes} bytes; the server takes {bytes_max} at most: send less, or \
+                 start it with a larger --record-bytes-max"
+            );
             return Err(StoreError::new(Code::RecordTooLarge, text));
         }
         store.submit(payload).await.map(Submitted::Record)

@@ -7,10 +7,12 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use bytes::Bytes;
 use evenkeel::fs::CommitFile;
 use evenkeel::task::yield_now;
+use evenkeel::time::sleep;
 use txlog::log::{Disk, DiskFile};
 
 use super::Random;
@@ -34,6 +36,8 @@ pub(crate) struct Faults {
     pub(crate) name_syncs: Option<(u64, i32)>,
     /// No file can be made; making one returns this error.
     pub(crate) creates: Option<i32>,
+    /// Syncs of files do not come to an end, as long as this is so.
+    pub(crate) hangs: bool,
     /// No file can be removed; removing returns this error.
     pub(crate) removes: Option<i32>,
 }
@@ -313,6 +317,10 @@ impl Disk for MemoryDisk {
         Ok((!is_there).then(|| name.to_owned()))
     }
 
+    async fn room(&self) -> io::Result<Option<u64>> {
+        Ok(self.alive()?.faults.room)
+    }
+
     fn name(&self) -> String {
         "memory".to_owned()
     }
@@ -372,6 +380,9 @@ impl CommitFile for MemoryFile {
         // As far as it has come when the sync begins: later writes are not covered.
         let changes = self.state()?.files[self.index].changes.len();
         self.rest().await;
+        while self.state()?.faults.hangs {
+            sleep(Duration::from_millis(1)).await;
+        }
         let mut state = self.state()?;
         if let Some((left, error)) = state.faults.syncs {
             if left == 0 {

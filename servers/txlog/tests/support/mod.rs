@@ -1,12 +1,15 @@
 //! Helpers of the log's tests.
 #![allow(dead_code, reason = "each test crate uses a part")]
 
+pub(crate) mod acknowledged;
 pub(crate) mod certificates;
 pub(crate) mod held;
 pub(crate) mod logs;
 pub(crate) mod memory;
 #[cfg(feature = "nats")]
 pub(crate) mod nats;
+#[cfg(target_os = "linux")]
+pub(crate) mod peak;
 pub(crate) mod piped;
 pub(crate) mod program;
 pub(crate) mod secured;
