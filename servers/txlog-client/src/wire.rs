@@ -151,6 +151,11 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         Ok(())
     }
 
+    /// Gives back the memory of a frame that has begun to arrive. No more frames can be read then.
+    pub fn give_up_begun(&mut self) {
+        self.buffer = BytesMut::from(&self.buffer[..self.buffer.len().min(1)]);
+    }
+
     /// How many bytes of the next frame have arrived.
     pub fn arrived_bytes(&self) -> usize {
         self.buffer.len()

@@ -205,9 +205,11 @@ impl Killed {
         let (found, _) = client.read(0, Duration::ZERO).await.unwrap();
         let found = found.first().map_or(self.first, |record| record.sequence);
         expect_explained(&self.log, self.first, found);
-        let mut durable = self.durable.lock().unwrap();
-        durable.retain(|&sequence, _| sequence >= found);
-        drop(durable);
+        let forget = |durable: &Known| {
+            let mut durable = durable.lock().unwrap();
+            durable.retain(|&sequence, _| sequence >= found);
+        };
+        forget(&self.durable);
         self.next = check(address.to_owned(), found, &self.durable).await;
         self.first = found;
     }

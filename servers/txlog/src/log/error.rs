@@ -308,8 +308,14 @@ mod tests {
         all.push(LogError::TooManyCursors { count: 9 });
         let kinds = [Kind::Backup, Kind::Unfinished];
         all.extend(kinds.map(|kind| LogError::Copy { kind }));
+        all.extend(others(name));
+        all
+    }
+
+    /// Those after the copies, in the order of the enum.
+    fn others(name: String) -> Vec<LogError> {
         let (sequence, first, next) = (9, 3, 7);
-        all.extend([
+        let mut all = vec![
             LogError::Foreign { name: name.clone() },
             LogError::NotEmpty { name: name.clone() },
             LogError::NoLog,
@@ -327,7 +333,7 @@ mod tests {
                 found: 9,
                 most: 8,
             },
-        ]);
+        ];
         let (expected, number, end) = (9, 9, 10);
         let refusals = [
             Refusal::NotExpected { expected, next },

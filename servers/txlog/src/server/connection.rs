@@ -364,6 +364,8 @@ async fn serve<S: Store>(
         taking: watch::Sender::new(()),
     };
     let end = requests.take(&mut frames, first).await;
+    // The room of a frame that did not end is others' by now, and answers may take a while.
+    frames.give_up_begun();
     // After the answers to all earlier requests. If the sender has ended, the client is gone.
     let Ok((mut write, Ok(()))) = sender.await else {
         return;
@@ -445,10 +447,12 @@ async fn send(write: &mut WriteHalf, response: &Response, stall_max: Duration) -
 /// Sends the fault within this time, and closes.
 async fn fail(ends: Ends, fault: Fault, stall_max: Duration) -> io::Result<()> {
     let Ends {
-        frames,
+        mut frames,
         mut write,
         member,
     } = ends;
+    // As above: the client may take its time for the fault.
+    frames.give_up_begun();
     let Fault { code, text } = fault;
     send(&mut write, &Response::Fault { code, text }, stall_max).await?;
     write.shutdown().await?;

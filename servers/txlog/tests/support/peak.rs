@@ -10,7 +10,7 @@ use super::program::Server;
 /// What a server without names for hogs may have beyond its budget, in MiB: the program (2 when it
 /// begins), the log's buffer of 2 and its index, and what the allocators of its threads leave
 /// unused.
-pub(crate) const SLACK_MIB: usize = 32;
+pub(crate) const SLACK_MIB: usize = 16;
 
 /// The most memory of its own that a process has, without the files that it maps: looked at often.
 pub(crate) struct Peak {
