@@ -34,9 +34,10 @@ async fn what_is_inserted_reset_and_removed_expires_in_order_and_not_before_its_
         let later = queue.insert("later", after(5));
         let sooner = queue.insert("sooner", Duration::from_secs(3600));
         let removed = queue.insert("removed", after(10));
+        // In this order, so that a delay between two only makes the gaps wider.
+        queue.reset(&sooner, after(20));
         queue.insert("between", after(40));
         queue.reset(&later, after(80));
-        queue.reset(&sooner, after(20));
         assert_eq!(queue.remove(&removed).into_inner(), "removed");
         (began, expired(&mut queue).await)
     });

@@ -237,11 +237,11 @@ fn a_server_with_a_token_is_scraped_by_who_sends_it() {
             let series = prometheus.series("up").await.unwrap_or_default();
             series.first().map(|it| it["value"][1].clone())
         };
-        while up().await.is_none() {
+        // A scrape may come too late on a busy machine; one without the token never comes through.
+        while up().await.is_none_or(|up| up != "1") {
             assert!(began.elapsed() < LIMIT, "it was not scraped");
             evenkeel::time::sleep(Duration::from_millis(100)).await;
         }
-        assert_eq!(up().await.unwrap(), "1");
     });
 }
 

@@ -155,8 +155,11 @@ fn keys_sort_pause_change_a_share_and_quit() {
     top.until_shown("ran");
     top.press("q");
     top.assert_quits();
-    let is_left = !top.screen.lock().unwrap().screen().alternate_screen();
-    assert!(is_left, "what was on the screen before is there again");
+    // What was on the screen before is there again.
+    until(
+        || !top.screen.lock().unwrap().screen().alternate_screen(),
+        || top.text(),
+    );
 }
 
 #[test]

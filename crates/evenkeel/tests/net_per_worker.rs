@@ -5,6 +5,7 @@ mod support;
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use evenkeel::net::TcpListener;
 use evenkeel::runtime::Builder;
@@ -14,6 +15,9 @@ use tokio::io::AsyncWriteExt;
 
 const WORKERS: usize = 3;
 const CONNECTIONS: usize = 300;
+
+/// Longer than an answer takes on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
 
 #[test]
 fn the_system_spreads_connections_over_the_workers_which_serve_them() {
@@ -44,22 +48,29 @@ fn the_system_spreads_connections_over_the_workers_which_serve_them() {
             })
         })
         .collect();
-    for _ in 0..CONNECTIONS {
-        let mut client = std::net::TcpStream::connect(address).unwrap();
-        let mut heard = String::new();
-        client.read_to_string(&mut heard).unwrap();
-        assert_eq!(heard, "hello");
+    // Another worker takes a task now and then; on a machine without such a bond, a third of them
+    // would be at home.
+    let mut rounds = 0;
+    while at_home.swap(0, Ordering::Relaxed) <= CONNECTIONS / 2 {
+        assert!(
+            rounds < 10,
+            "none of {rounds} rounds had most of them at home"
+        );
+        rounds += 1;
+        for _ in 0..CONNECTIONS {
+            let mut client = std::net::TcpStream::connect(address).unwrap();
+            client.set_read_timeout(Some(LIMIT)).unwrap();
+            let mut heard = String::new();
+            client.read_to_string(&mut heard).unwrap();
+            assert_eq!(heard, "hello");
+        }
     }
     let accepted: Vec<_> = accepted
         .iter()
         .map(|of| of.load(Ordering::Relaxed))
         .collect();
-    assert_eq!(accepted.iter().sum::<usize>(), CONNECTIONS);
+    assert_eq!(accepted.iter().sum::<usize>(), rounds * CONNECTIONS);
     assert!(accepted.iter().all(|&of| of > 0), "{accepted:?}");
-    // Another worker takes a task now and then; on a machine without such a bond, a third of them
-    // would be at home.
-    let at_home = at_home.load(Ordering::Relaxed);
-    assert!(at_home > CONNECTIONS / 2, "{at_home} of {CONNECTIONS}");
     for task in accepting {
         task.abort();
         runtime.block_on(within(task)).unwrap_err();

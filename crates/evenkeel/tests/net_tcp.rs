@@ -194,6 +194,25 @@ async fn halves_of_two_streams_do_not_reunite() {
     error.1.reunite(other_read).unwrap();
 }
 
+/// The kernel resets a connection that is closed with unread bytes, unless it was shut down.
+#[evenkeel::test]
+async fn the_last_half_ends_the_stream_though_something_is_unread() {
+    support::watch_descriptors();
+    for _ in 0..20 {
+        let (mut client, mut server) = pair().await;
+        client.write_all(b"a request, and more").await.unwrap();
+        within(server.read_exact(&mut [0; 9])).await.unwrap();
+        let (read, mut write) = server.into_split();
+        write.write_all(b"answer").await.unwrap();
+        drop(read);
+        drop(write);
+        let mut heard = [0; 6];
+        within(client.read_exact(&mut heard)).await.unwrap();
+        assert_eq!(&heard, b"answer");
+        assert_eq!(within(client.read(&mut heard)).await.unwrap(), 0);
+    }
+}
+
 #[evenkeel::test]
 async fn a_dropped_write_half_ends_the_stream_and_a_forgotten_one_does_not() {
     support::watch_descriptors();

@@ -223,7 +223,9 @@ impl Killed {
         match moment {
             Moment::Rotation => {
                 let began = Instant::now();
-                while !is_rotating(&log) && began.elapsed() < Duration::from_secs(1) {}
+                while !is_rotating(&log) && began.elapsed() < Duration::from_secs(1) {
+                    std::thread::sleep(Duration::from_micros(50));
+                }
                 server.kill();
                 self.hits.rotations += u64::from(is_rotating(&log));
             }

@@ -266,8 +266,12 @@ fn a_command_that_appends_goes_on_when_nats_is_back() {
     impatient.say("refused\n");
     let (done, said, errors) = impatient.end();
     assert!(!done && said.is_empty(), "{said}{errors}");
-    let outcome = "stored: 1; surely not stored: 2; stored or not, which is unknown: none";
-    assert!(errors.contains(outcome), "{errors}");
+    // If its time ends while it is being sent, it may be there.
+    let outcomes = [
+        "stored: 1; surely not stored: 2; stored or not, which is unknown: none",
+        "stored: 1; surely not stored: none; stored or not, which is unknown: 2",
+    ];
+    assert!(outcomes.iter().any(|it| errors.contains(it)), "{errors}");
     patient.say("three\nfour\n");
     let said = patient.complaint();
     assert!(

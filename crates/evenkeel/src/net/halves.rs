@@ -87,9 +87,8 @@ macro_rules! halves {
         impl Drop for OwnedWriteHalf {
             fn drop(&mut self) {
                 // The last half closes the socket, which sends the end of the stream as well,
-                // unless a duplicate keeps it open.
-                let closes =
-                    Arc::strong_count(&self.stream) == 1 && !self.stream.io.is_handed_out();
+                // unless a duplicate keeps it open, or something is unread.
+                let closes = Arc::strong_count(&self.stream) == 1 && self.stream.io.may_just_close();
                 if self.shuts_down && !closes {
                     // A failure means that the connection is over already.
                     let _ = $crate::net::stream::shutdown_write(&self.stream.io);

@@ -39,7 +39,7 @@ use crate::io::slots::Token;
 use crate::runtime::handle::Handle;
 use crate::sched::context;
 use crate::sched::coop;
-use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sync::{Arc, Mutex};
 
 use super::waits::note_descriptor;
@@ -86,6 +86,8 @@ pub(crate) struct Source<E: AsRawFd> {
     handed_out: AtomicBool,
     /// Whether the end of the stream was sent.
     ended: AtomicBool,
+    /// Whether the end of what comes was read.
+    read_end: AtomicBool,
     runtime: Handle,
 }
 
@@ -130,6 +132,7 @@ impl<E: AsRawFd> Source<E> {
             place: Place::Any,
             handed_out: AtomicBool::new(true),
             ended: AtomicBool::new(false),
+            read_end: AtomicBool::new(false),
             runtime,
         }
     }
@@ -176,6 +179,21 @@ impl<E: AsRawFd> Source<E> {
     pub(crate) fn note_end(&self) {
         // Relaxed: see the module.
         self.ended.store(true, Ordering::Relaxed);
+    }
+
+    /// The end of what comes was read.
+    pub(crate) fn note_read_end(&self) {
+        // Relaxed: see `may_just_close`.
+        self.read_end.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether closing it tells the peer what shutting it down would: there is no duplicate, and
+    /// nothing is unread, for which the kernel resets a connection. For the last owner.
+    pub(crate) fn may_just_close(&self) -> bool {
+        // Acquire pairs with the Release by which other owners, on their threads, left: what they
+        // did before is seen here.
+        fence(Ordering::Acquire);
+        self.read_end.load(Ordering::Relaxed) && !self.is_handed_out()
     }
 
     pub(crate) fn has_ended(&self) -> bool {

@@ -95,7 +95,11 @@ pub(crate) fn poll_read<S: Stream>(
     }
     let full = full_read::<S>(room);
     let received = source.poll_transfer(cx, Direction::Read, full, |io| read::recv(io, buf));
-    received.map_ok(drop)
+    received.map_ok(|count| {
+        if count == 0 {
+            source.note_read_end();
+        }
+    })
 }
 
 #[cfg(feature = "futures-io")]

@@ -10,10 +10,13 @@
 //! Records of a producer have the numbers 0, 1, 2 and so on, and the portions under way are those
 //! with the latest. A portion that the server refused leaves a gap, and those behind it are refused
 //! for that: they wait in `again` until nothing is under way, and are then a new producer's, which
-//! begins with 0. So what is in `again` comes before what is in `ready`. If the connection ends
-//! meanwhile, they are not repeated: none of them can have been stored behind the gap. A portion
-//! that was sent, and whose outcome is unknown, leaves a gap as well; then all that were sent are
-//! unknown, since nobody can tell any more which of them the server has.
+//! begins with 0. So what is in `again` comes before what is in `ready`. A portion that was sent,
+//! and whose outcome is unknown, leaves a gap as well; then all that were sent are unknown, since
+//! nobody can tell any more which of them the server has.
+//!
+//! A server whose store takes no batches of several records sees no gaps either: behind such a
+//! batch that it refuses, it would store what was sent later. So nothing is sent behind a batch of
+//! several records before the server has taken one.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -57,12 +60,12 @@ pub(super) struct Carrier {
     /// Whether a log that has failed is hoped for.
     waits_for_log: bool,
     producer: Produced,
-    /// A portion of the producer is surely not stored, so none of those behind it can be.
-    has_gap: bool,
     /// How often the records became a new producer's since one was stored.
     renewals: u32,
     /// The best way that the servers' store supports, as far as it is known.
     supported: Way,
+    /// It has taken a batch of several records.
+    takes_batches: bool,
     /// The way on this connection, or on the last one.
     way: Way,
     /// What is appended on this connection from now on gets this number, or a greater one.
@@ -124,9 +127,9 @@ impl Carrier {
                 producer,
                 number: 0,
             },
-            has_gap: false,
             renewals: 0,
             supported: Way::Batches,
+            takes_batches: false,
             way: Way::Batches,
             next: 0,
             under_way: VecDeque::new(),
@@ -249,11 +252,6 @@ impl Carrier {
     /// tell that it is.
     async fn resume(&mut self, client: &Client, info: &ServerInfo) -> Result<(), ClientError> {
         self.take_back_unsent();
-        if self.has_gap {
-            let behind = self.under_way.drain(..);
-            self.again
-                .extend(behind.flat_map(|portion| portion.entries));
-        }
         if let Some(sent) = self.under_way.front() {
             let why = match () {
                 () if !self.way.max(sent.way).may_repeat() => {
@@ -307,7 +305,7 @@ impl Carrier {
 
     /// Whether a new portion may be begun, or made longer by what comes.
     fn may_take(&self, info: &ServerInfo) -> bool {
-        let is_full = self.under_way.len() >= self.way.portions_max(info);
+        let is_full = self.under_way.len() >= self.portions_max(info);
         !is_full && !self.is_closed && self.ready.is_empty() && self.again.is_empty()
     }
 
@@ -322,7 +320,7 @@ impl Carrier {
             let again = std::mem::take(&mut self.again);
             first(&mut self.ready, again);
         }
-        while self.under_way.len() < self.way.portions_max(info) {
+        while self.under_way.len() < self.portions_max(info) {
             let Some(portion) = self.portion(info) else {
                 break;
             };
@@ -333,6 +331,15 @@ impl Carrier {
             }
         }
         Ok(())
+    }
+
+    /// How many portions may be under way now.
+    fn portions_max(&self, info: &ServerInfo) -> usize {
+        let last = self.under_way.back().map_or(0, |last| last.entries.len());
+        match self.way {
+            Way::Batches if last > 1 && !self.takes_batches => self.under_way.len(),
+            way => way.portions_max(info),
+        }
     }
 
     /// The next portion: what has gathered, up to the limits.
@@ -404,6 +411,7 @@ impl Carrier {
                 self.log = client.info().identity.or(self.log);
                 // Before others hear that it is stored.
                 self.link.is_well();
+                self.takes_batches |= count > 1;
                 portion.stored(first, &self.room);
                 self.next = self.next.max(first.saturating_add(count as u64));
                 self.link.works();
@@ -459,18 +467,17 @@ impl Carrier {
                 client.abandon(error.clone());
                 return Err(error);
             }
-            Verdict::Renew if self.renewals < RENEWALS_MAX => self.put_again(portion),
-            Verdict::Less => self.put_again(portion),
+            Verdict::Renew if self.renewals < RENEWALS_MAX => self.again.extend(portion.entries),
+            Verdict::Less => self.again.extend(portion.entries),
             Verdict::Renew | Verdict::NotStored => {
-                self.has_gap = portion.way.may_repeat();
                 let not_stored = AppendError::NotStored { why: error };
                 portion.failed(&not_stored, &self.room);
-                self.renew_if_all_answered();
+                self.leave_gap();
             }
             Verdict::Unknown => {
                 let unknown = AppendError::Unknown { why: error.clone() };
                 portion.failed(&unknown, &self.room);
-                self.renew_if_all_answered();
+                self.leave_gap();
                 return match client.end() {
                     Some(_) => Err(error),
                     None => Ok(()),
@@ -480,21 +487,14 @@ impl Carrier {
         Ok(())
     }
 
-    /// It is surely not stored.
-    fn put_again(&mut self, portion: Portion) {
-        self.has_gap = portion.way.may_repeat();
-        self.again.extend(portion.entries);
-    }
-
     /// The numbers of the producer have a gap now, so that the server refuses what follows.
-    fn renew_if_all_answered(&mut self) {
+    fn leave_gap(&mut self) {
         if self.way.may_repeat() && self.under_way.is_empty() {
             self.renew();
         }
     }
 
     fn renew(&mut self) {
-        self.has_gap = false;
         self.producer = Produced {
             producer: self.producer.producer.wrapping_add(1),
             number: 0,

@@ -267,9 +267,10 @@ fn a_producer_that_was_forgotten_begins_anew_if_nothing_is_in_doubt() {
     });
 }
 
+/// NATS takes one record at a time, and what it takes behind one that it refuses is stored.
 #[test]
-fn what_was_sent_behind_a_gap_is_stored_by_a_new_producer_if_the_connection_ends() {
-    for refused in [Code::NotAllowed, Code::ProducerGap, Code::Unsupported] {
+fn what_was_stored_behind_a_refused_record_is_stored_once_if_the_connection_ends() {
+    for refused in [Code::NotAllowed, Code::ProducerGap] {
         with(Supports::Singles, options(), |session, fake| async move {
             learn_way(&session, &fake).await;
             let (arrived, before) = fake.change(|state| {
@@ -292,11 +293,39 @@ fn what_was_sent_behind_a_gap_is_stored_by_a_new_producer_if_the_connection_ends
             }
             let expected = match refused {
                 Code::NotAllowed => vec!["cut", "later"],
-                _ => vec!["refused", "cut", "later"],
+                _ => vec!["cut", "later", "refused"],
             };
             assert_eq!(fake.state().records[before..], expected);
             let outcomes = outcomes.iter().rev().take(expected.len());
             assert!(outcomes.clone().all(Result::is_ok), "{outcomes:?}");
+        });
+    }
+}
+
+#[test]
+fn nothing_is_sent_behind_a_batch_that_the_server_may_not_take() {
+    for supports in [Supports::Batches, Supports::Singles] {
+        with(supports, options(), |session, fake| async move {
+            session.connect().await.unwrap();
+            fake.state().is_held = true;
+            let mut pending = Vec::new();
+            // Two portions of one record each, then two records that make one, then one again.
+            for count in [1, 1, 2, 1] {
+                for _ in 0..count {
+                    let record = format!("{}", pending.len());
+                    pending.push(session.submit(record).await.unwrap());
+                }
+                evenkeel::time::sleep(WHILE).await;
+                if count == 2 {
+                    fake.state().held_from = 2;
+                    evenkeel::time::sleep(WHILE).await;
+                }
+            }
+            fake.state().is_held = false;
+            for (number, appending) in (1..).zip(pending) {
+                assert_eq!(appending.await.unwrap(), number);
+            }
+            assert_eq!(fake.state().records, ["0", "1", "2", "3", "4"]);
         });
     }
 }

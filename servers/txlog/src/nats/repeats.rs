@@ -103,6 +103,8 @@ impl Inner {
         produced: Produced,
         not_before: u64,
     ) -> Result<Option<u64>, StoreError> {
+        // Each holds a part of the stream in memory. It is never closed.
+        let _turn = self.config.room.seeks.acquire().await;
         let id = id_of(produced);
         self.refresh().await?;
         let known = self.history.known();

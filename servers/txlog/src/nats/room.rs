@@ -10,6 +10,9 @@ pub(super) const PENDING_KIB: usize = 64 * 1024;
 /// The bound on the answers to reads of all streams together, in KiB.
 pub(super) const ANSWERS_KIB: usize = 64 * 1024;
 
+/// How many repeats may be looked for at a time. Each holds a part of a stream: a MiB, and a record.
+const SEEKS_MAX: usize = 8;
+
 /// Room for the pending records, and for the answers to reads, of all stores that have this or a
 /// clone of it: 64 MiB for each of the two.
 #[derive(Clone, Debug)]
@@ -18,6 +21,8 @@ pub struct NatsRoom {
     pub(super) pending: Arc<Semaphore>,
     /// In KiB.
     pub(super) answers: Arc<Semaphore>,
+    /// How many repeats may be looked for at a time.
+    pub(super) seeks: Arc<Semaphore>,
 }
 
 impl Default for NatsRoom {
@@ -25,6 +30,7 @@ impl Default for NatsRoom {
         Self {
             pending: Arc::new(Semaphore::new(PENDING_KIB)),
             answers: Arc::new(Semaphore::new(ANSWERS_KIB)),
+            seeks: Arc::new(Semaphore::new(SEEKS_MAX)),
         }
     }
 }

@@ -16,6 +16,7 @@ use super::config::NatsConfig;
 use super::error::NatsError;
 use super::history::log_of;
 use super::inner::{Inner, lock};
+use super::room::PENDING_KIB;
 use crate::figures::StoreFigures;
 use crate::log::{Batch, ReadLimits, Stored};
 use crate::server::BATCH_BYTES_MAX;
@@ -100,12 +101,16 @@ impl NatsStore {
         let place = Arc::clone(&inner.places).acquire_owned().await;
         let place = place.map_err(closed)?;
         let kib = payload.len().div_ceil(1_024);
+        let of_all_kib = kib.clamp(1, PENDING_KIB) as u32;
         let kib = kib.clamp(1, inner.config.pending_kib()) as u32;
         // That of the stream first: what waits there keeps nothing from other streams.
         let of_stream = Arc::clone(&inner.kib).acquire_many_owned(kib).await;
         let of_stream = of_stream.map_err(closed)?;
         let of_all = Arc::clone(&inner.config.room.pending);
-        let of_all = of_all.acquire_many_owned(kib).await.map_err(closed)?;
+        let of_all = of_all
+            .acquire_many_owned(of_all_kib)
+            .await
+            .map_err(closed)?;
         inner.connection().await.map_err(|error| {
             let text = format!("{error}; the record is not stored");
             StoreError::away(true, text)

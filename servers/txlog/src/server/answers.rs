@@ -5,7 +5,7 @@ use std::io;
 use std::mem;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
@@ -42,7 +42,7 @@ pub(super) struct Answers<P> {
     pub(super) others: mpsc::Receiver<Answer>,
     /// The append to be answered next, unless it is in the queue.
     pub(super) front: Option<Append<P>>,
-    /// The answer to an append that was the front one, and ended during a write.
+    /// The next answer in order, which became ready during a write.
     pub(super) settled: Option<Response>,
     /// The protocol's version that is spoken.
     pub(super) version: u16,
@@ -124,12 +124,12 @@ where
         }
         let mut writing = pin!(timeout(self.stall_max, writing));
         let written = loop {
-            let settling = self.settled.is_none() && self.front.is_some();
+            let settling = self.settled.is_none();
             tokio::select! {
                 biased;
                 written = &mut writing => break written,
                 cut = peer.cut() => return Err(cut_off(cut)),
-                settled = poll_fn(|cx| self.poll_front(cx)), if settling => {
+                Some(settled) = poll_fn(|cx| self.poll_ordered(cx)), if settling => {
                     self.settled = Some(settled);
                 }
             }
@@ -146,23 +146,28 @@ where
         if let Some(settled) = self.settled.take() {
             return Poll::Ready(Some(Answer::Small(settled)));
         }
+        match self.poll_ordered(cx) {
+            // The others may still come.
+            Poll::Ready(None) => others,
+            ordered => ordered.map(|answer| answer.map(Answer::Small)),
+        }
+    }
+
+    /// The next answer in order; `None` if there will be no more.
+    fn poll_ordered(&mut self, cx: &mut Context<'_>) -> Poll<Option<Response>> {
         if self.front.is_none() {
-            match self.ordered.poll_next(cx) {
-                Poll::Ready(Some(Ordered::Append(append))) => {
+            match ready!(self.ordered.poll_next(cx)) {
+                Some(Ordered::Append(append)) => {
                     if !append.is_front {
                         self.peer.front(append.began);
                     }
                     self.front = Some(append);
                 }
-                Poll::Ready(Some(Ordered::Ready(response))) => {
-                    return Poll::Ready(Some(Answer::Small(response)));
-                }
-                // The others may still come.
-                Poll::Ready(None) => return others,
-                Poll::Pending => return Poll::Pending,
+                Some(Ordered::Ready(response)) => return Poll::Ready(Some(response)),
+                None => return Poll::Ready(None),
             }
         }
-        self.poll_front(cx).map(Answer::Small).map(Some)
+        self.poll_front(cx).map(Some)
     }
 
     fn poll_front(&mut self, cx: &mut Context<'_>) -> Poll<Response> {
@@ -314,15 +319,72 @@ mod tests {
     use tokio::io::{AsyncReadExt, duplex};
     use txlog_client::frame::VERSION;
 
-    use super::super::peers::Peers;
-    use super::super::queue::queue;
+    use super::super::ServerConfig;
+    use super::super::memory::{Memory, connection_bytes};
+    use super::super::peers::{Past, Peers};
+    use super::super::queue::{Awaited, Tail, queue};
     use super::*;
 
-    type Nothing = std::future::Pending<Result<Stored, StoreError>>;
+    type Record = std::future::Ready<Result<Stored, StoreError>>;
+
+    fn answers(peer: &Arc<Peer>) -> (Answers<Record>, Tail<Record>, mpsc::Sender<Answer>) {
+        let (tail, ordered) = queue(8, Arc::clone(peer));
+        let (sender, others) = mpsc::channel(8);
+        let answers = Answers {
+            ordered,
+            others,
+            front: None,
+            settled: None,
+            version: VERSION,
+            peer: Arc::clone(peer),
+            counters: Arc::default(),
+            stall_max: Duration::from_secs(60),
+        };
+        (answers, tail, sender)
+    }
 
     fn refused(id: u64) -> Response {
         let (code, text) = (Code::RecordTooLarge, "too large".to_owned());
         Response::Refused { id, code, text }
+    }
+
+    /// What it has taken is the store's time and not the client's.
+    #[test]
+    fn an_append_ends_though_the_client_takes_no_answers() {
+        let runtime = evenkeel::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let peers = Arc::new(Peers::new(8, 0));
+            let member = peers.join(Instant::now()).unwrap();
+            let past = Arc::<Past>::default();
+            member.peer.serves(&past);
+            let config = ServerConfig::default();
+            let memory = Memory::new(&config, connection_bytes(false), (1_000, 0)).unwrap();
+            let (answers, tail, sender) = answers(&member.peer);
+            let (mut near, _far) = duplex(8);
+            let sending = evenkeel::spawn(async move { answers.send(&mut near).await });
+            sender.try_send(Answer::Small(refused(1))).unwrap();
+            // So that it is being written by then.
+            evenkeel::time::sleep(Duration::from_millis(20)).await;
+            tail.push(Ordered::Append(Append {
+                id: 2,
+                record: Awaited::Pending(std::future::ready(Ok(1.into()))),
+                bytes: 1,
+                is_batch: false,
+                began: Instant::now(),
+                is_front: false,
+                _room: memory.for_append(&member.peer, 1).await,
+            }));
+            let ended = async {
+                while peers.evidence(&past).last.is_none() {
+                    evenkeel::time::sleep(Duration::from_millis(1)).await;
+                }
+            };
+            timeout(Duration::from_secs(10), ended)
+                .await
+                .expect("it is known to have ended");
+            assert_eq!(peers.evidence(&past).oldest, None);
+            sending.abort();
+        });
     }
 
     #[test]
@@ -331,18 +393,7 @@ mod tests {
         runtime.block_on(async {
             let peers = Arc::new(Peers::new(8, 0));
             let member = peers.join(Instant::now()).unwrap();
-            let (tail, ordered) = queue::<Nothing>(8, Arc::clone(&member.peer));
-            let (sender, others) = mpsc::channel(8);
-            let answers = Answers {
-                ordered,
-                others,
-                front: None,
-                settled: None,
-                version: VERSION,
-                peer: Arc::clone(&member.peer),
-                counters: Arc::default(),
-                stall_max: Duration::from_secs(60),
-            };
+            let (answers, tail, sender) = answers(&member.peer);
             let (mut near, mut far) = duplex(8);
             let sending = evenkeel::spawn(async move { answers.send(&mut near).await });
             let mut expected = BytesMut::new();

@@ -21,6 +21,9 @@ use super::peers::Peer;
 use crate::log::Stored;
 use crate::store::StoreError;
 
+/// For how many appends an empty queue keeps memory.
+const KEPT: usize = 64;
+
 /// What is answered in order.
 pub(super) enum Ordered<P> {
     Append(Append<P>),
@@ -198,6 +201,10 @@ impl<P> Head<P> {
         let had_one = mem::replace(&mut state.is_one_taken, next.is_some());
         let reader = had_one.then(|| state.reader.take()).flatten();
         let (is_over, mut before) = (state.is_over, None);
+        if state.queue.is_empty() && state.queue.capacity() > KEPT {
+            // The memory of many is not kept for few.
+            state.queue = VecDeque::new();
+        }
         if next.is_none()
             && !state
                 .sender

@@ -193,10 +193,15 @@ impl Flow {
                 unreachable!("`has_pipe` has seen to it")
             };
             let len = usize::try_from(self.left).map_or(FILL, |left| left.min(FILL));
+            // At TCP's urgent data it says that nothing is there, or that the stream has ended. So
+            // after a wait, and at the end, a read decides.
+            self.is_wide = false;
             let count = ready!(ends.splicer.poll_fill(cx, ends.from, pipe, len))?;
-            pipe.note_filled(count);
-            self.is_wide = count as u64 >= WIDE;
-            return Poll::Ready(Ok(count));
+            if count > 0 {
+                pipe.note_filled(count);
+                self.is_wide = count as u64 >= WIDE;
+                return Poll::Ready(Ok(count));
+            }
         }
         if !matches!(self.held, Held::Buffer(_)) {
             self.held = Held::Buffer(Buffer::take());

@@ -47,12 +47,14 @@ pub(super) struct State {
     pub(super) supports: Supports,
     /// Of so many requests that append, one ends the connection; half of these are stored before.
     pub(super) cut_one_in: u64,
-    /// The connection ends at the request that appends and comes as this one.
+    /// The connection ends when the request that appends and comes as this one is stored.
     pub(super) cut_at: Option<usize>,
     /// Requests are neither stored nor answered.
     pub(super) is_hung: bool,
     /// Requests wait, and are then answered.
     pub(super) is_held: bool,
+    /// But not before so many that append have come.
+    pub(super) held_from: usize,
     /// Requests that append are not answered.
     pub(super) is_silent: bool,
     /// How many requests that append have come.
@@ -88,6 +90,7 @@ impl Fake {
             cut_at: None,
             is_hung: false,
             is_held: false,
+            held_from: 0,
             is_silent: false,
             arrived: 0,
             refuse: None,
@@ -131,7 +134,7 @@ impl Fake {
                 // So that an end of the log is not asked for again and again.
                 evenkeel::time::sleep(Duration::from_millis(2)).await;
             }
-            while self.state().is_held {
+            while self.state().holds() {
                 evenkeel::time::sleep(Duration::from_millis(1)).await;
             }
             let answer = self.state().answer(request)?;
@@ -181,6 +184,10 @@ impl State {
         one_in > 0 && (self.chance >> 33).is_multiple_of(one_in)
     }
 
+    fn holds(&self) -> bool {
+        self.is_held && self.arrived >= self.held_from
+    }
+
     /// Forgets all producers, as if others had stored something since.
     pub(super) fn forget(&mut self) {
         self.producers.clear();
@@ -194,9 +201,7 @@ impl State {
         if appends && self.is_hung {
             return Some(None);
         }
-        if appends && self.cut_at == Some(self.arrived) {
-            return None;
-        }
+        let is_cut_now = appends && self.cut_at == Some(self.arrived);
         let is_cut = appends && self.chance(self.cut_one_in);
         if is_cut && self.chance(2) {
             return None;
@@ -242,7 +247,7 @@ impl State {
         if appends && self.is_silent {
             return Some(None);
         }
-        (!is_cut).then_some(Some(answer))
+        (!is_cut && !is_cut_now).then_some(Some(answer))
     }
 
     fn batch(
@@ -274,20 +279,22 @@ impl State {
                 repeated,
             });
         };
+        // As NATS: it knows what it has, and sees no gaps.
+        let sees_gaps = self.supports != Supports::Singles;
         let is_new = number == 0 && not_before.is_none_or(|number| number > self.forgotten);
-        if !is_new && !self.producers.contains_key(&producer) {
+        if sees_gaps && !is_new && !self.producers.contains_key(&producer) {
             return Err(Code::ProducerUnknown);
         }
         let (next, stored) = self.producers.entry(producer).or_default();
         let (first, repeated) = match stored.get(&number) {
             Some(&first) => (first, true),
-            None if number == *next => (self.records.len() as u64 + 1, false),
+            None if number == *next || !sees_gaps => (self.records.len() as u64 + 1, false),
             None => return Err(Code::ProducerGap),
         };
         if !repeated {
             let all = u64::from(count);
             stored.extend((number..number + all).zip(first..));
-            *next = number + u64::from(count);
+            *next = (*next).max(number + u64::from(count));
             let records = records.iter().map(Bytes::copy_from_slice);
             self.records.extend(records);
         }
