@@ -94,6 +94,10 @@ fn a_record_that_the_server_will_never_take_again_is_given_up_at_once() {
         ..options()
     };
     with(Supports::Batches, options, |session, fake| async move {
+        // Otherwise nothing would be sent behind several records.
+        learn_way(&session, &fake).await;
+        cut(&session, &fake).await;
+        fake.state().arrived = 0;
         let records = [b"small".to_vec(), vec![1; 900]];
         let mut pending = sent(&session, &fake, false, &records).await;
         pending.push(session.submit(&b"of the second batch"[..]).await.unwrap());
