@@ -88,7 +88,8 @@ macro_rules! halves {
             fn drop(&mut self) {
                 // The last half closes the socket, which sends the end of the stream as well,
                 // unless a duplicate keeps it open, or something is unread.
-                let closes = Arc::strong_count(&self.stream) == 1 && self.stream.io.may_just_close();
+                let is_last = Arc::strong_count(&self.stream) == 1;
+                let closes = is_last && self.stream.io.may_just_close();
                 if self.shuts_down && !closes {
                     // A failure means that the connection is over already.
                     let _ = $crate::net::stream::shutdown_write(&self.stream.io);

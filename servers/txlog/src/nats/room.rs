@@ -10,7 +10,7 @@ pub(super) const PENDING_KIB: usize = 64 * 1024;
 /// The bound on the answers to reads of all streams together, in KiB.
 pub(super) const ANSWERS_KIB: usize = 64 * 1024;
 
-/// How many repeats may be looked for at a time. Each holds a part of a stream: a MiB, and a record.
+/// How many repeats may be looked for at a time. Each holds a MiB of a stream, and a record.
 const SEEKS_MAX: usize = 8;
 
 /// Room for the pending records, and for the answers to reads, of all stores that have this or a
