@@ -37,8 +37,12 @@ async fn hog(then: impl Future<Output = ()>) {
     drop((waits, timer));
 }
 
-fn runtime(workers: usize) -> Runtime {
-    Builder::new().workers(workers).build().unwrap()
+/// The thread that names hogs reads the program's file, and may have it open for a moment after the
+/// runtime's end: so what is closed at once is looked at without it.
+fn runtime(workers: usize, names_hogs: bool) -> Runtime {
+    let mut builder = Builder::new();
+    builder.workers(workers).hog_stacks(names_hogs);
+    builder.build().unwrap()
 }
 
 #[test]
@@ -46,12 +50,13 @@ fn no_descriptor_and_no_thread_is_left_when_seats_were_handed_over() {
     watched("nothing is left", || {
         let threads_before = threads();
         // Descriptors that the process opens once and keeps.
-        runtime(1)
+        runtime(1, true)
             .block_on(async { UdpSocket::bind("127.0.0.1:0").await })
             .unwrap();
         let before = (descriptors(), threads_before);
         for round in 0..12 {
-            let runtime = runtime(1 + round % 2);
+            let names_hogs = round % 3 == 1;
+            let runtime = runtime(1 + round % 2, names_hogs);
             // Each hog is judged by its own polls: there is one at a time.
             let task = runtime.spawn(hog(async {}));
             runtime.block_on(task).unwrap();
@@ -71,14 +76,18 @@ fn no_descriptor_and_no_thread_is_left_when_seats_were_handed_over() {
             if round % 4 < 2 {
                 gate.open();
                 runtime.shutdown(Duration::from_secs(60)).unwrap();
-                assert_eq!(descriptors(), before.0, "once `shutdown` has returned");
+                if !names_hogs {
+                    assert_eq!(descriptors(), before.0, "once `shutdown` has returned");
+                }
             } else {
                 let ending = std::thread::spawn(move || drop(runtime));
                 std::thread::sleep(Duration::from_millis(5));
                 assert!(!ending.is_finished(), "the drop waits for the hog");
                 gate.open();
                 ending.join().unwrap();
-                assert_eq!(descriptors(), before.0, "once the drop has returned");
+                if !names_hogs {
+                    assert_eq!(descriptors(), before.0, "once the drop has returned");
+                }
             }
             // A joined thread may still be about to end in the kernel.
             until("descriptors and threads as before", || {
