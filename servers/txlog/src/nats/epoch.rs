@@ -24,19 +24,34 @@ pub(super) fn kept(settings: &Settings) -> Option<u64> {
     in_metadata.max(described(&settings.description).map(|(_, epoch)| epoch))
 }
 
+/// How often an epoch is written that another server overwrites with its own, at the same time.
+const ATTEMPTS: usize = 3;
+
 /// Writes an epoch into the stream, unless it has a later one.
 pub(super) async fn keep(
     connection: &Connection,
     stream: &str,
     epoch: u64,
 ) -> Result<(), NatsError> {
+    for _ in 0..ATTEMPTS {
+        if has_kept(connection, stream, epoch).await? {
+            return Ok(());
+        }
+    }
+    Err(NatsError::Nonsense(format!(
+        "the stream {stream} did not take the epoch {epoch} into its settings"
+    )))
+}
+
+/// Whether the stream has it, or a later one, after an attempt to write it.
+async fn has_kept(connection: &Connection, stream: &str, epoch: u64) -> Result<bool, NatsError> {
     let has = |described: &Value| -> Result<bool, NatsError> {
         let found = kept(&info_of(described)?.config);
         Ok(found.is_some_and(|found| found >= epoch))
     };
     let found = ask(connection, "INFO", stream, &Value::Null).await??;
     if has(&found)? {
-        return Ok(());
+        return Ok(true);
     }
     // An update has all settings, so these are those of a moment ago.
     let mut settings = found["config"].clone();
@@ -46,19 +61,14 @@ pub(super) async fn keep(
     settings["metadata"][KEY] = json!(epoch.to_string());
     let updated = ask(connection, "UPDATE", stream, &settings).await??;
     if has(&updated)? {
-        return Ok(());
+        return Ok(true);
     }
     let text = found["config"]["description"].as_str().unwrap_or_default();
     let own = described(text).map_or(text, |(own, _)| own).trim_end();
     let text = format!("{own} {BEGIN}{epoch}{END}");
     settings["description"] = json!(text.trim_start());
     let updated = ask(connection, "UPDATE", stream, &settings).await??;
-    match has(&updated)? {
-        true => Ok(()),
-        false => Err(NatsError::Nonsense(format!(
-            "the stream {stream} did not take the epoch {epoch} into its settings"
-        ))),
-    }
+    has(&updated)
 }
 
 /// What a description says besides the epoch at its end, and the epoch.
