@@ -44,6 +44,8 @@ pub(crate) struct Asker {
     answers: Receiver<Answer>,
     /// The answer to a look is not there yet. Only one is under way at a time.
     looks: bool,
+    /// How many answers to changes of shares are not there yet.
+    changes: usize,
     name: String,
     is_live: bool,
     is_recording: bool,
@@ -61,6 +63,7 @@ impl Asker {
             asks,
             answers,
             looks: false,
+            changes: 0,
             name,
             is_live,
             is_recording,
@@ -84,21 +87,30 @@ impl Asker {
         self.looks
     }
 
+    /// Whether shares may be others than a look has found that was begun before.
+    pub(crate) fn is_changing(&self) -> bool {
+        self.changes > 0
+    }
+
     /// Asks for the next snapshot, unless that is being done.
     pub(crate) fn look(&mut self, tasks: bool) {
         self.looks = self.looks || self.asks.send(Ask::Look { tasks }).is_ok();
     }
 
-    pub(crate) fn set_share(&self, class: String, share: u32) {
-        // If the thread is gone, so is the screen: see `answer`.
-        _ = self.asks.send(Ask::Share { class, share });
+    pub(crate) fn set_share(&mut self, class: String, share: u32) {
+        let asked = self.asks.send(Ask::Share { class, share });
+        // The thread ends before this only if it has panicked, which the terminal shows.
+        self.changes += usize::from(asked.is_ok());
     }
 
     /// The next answer, if there is one.
     pub(crate) fn answer(&mut self) -> Option<Answer> {
         match self.answers.try_recv() {
             Ok(answer) => {
-                self.looks &= !matches!(answer, Answer::Look(_));
+                match answer {
+                    Answer::Look(_) => self.looks = false,
+                    Answer::Share(_) => self.changes -= 1,
+                }
                 Some(answer)
             }
             Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,

@@ -74,11 +74,13 @@ fn watch(
                 let shares: Vec<_> = shares.map(|class| class.share).collect();
                 match shown.choices.take(key, &shares) {
                     Action::Quit => return Ok(()),
-                    Action::Share(share) => change(&asker, &mut shown, share),
+                    Action::Share(share) => change(&mut asker, &mut shown, share),
                     Action::Nothing => {}
                 }
             }
-            Next::Answer(Answer::Look(looked)) => take(*looked, &mut shown, &mut before),
+            Next::Answer(Answer::Look(looked)) => {
+                take(*looked, asker.is_changing(), &mut shown, &mut before);
+            }
             Next::Answer(Answer::Share(Err(error))) => shown.trouble = Some(error.to_string()),
             Next::Answer(Answer::Share(Ok(()))) | Next::Size => {}
             Next::Due => {
@@ -130,13 +132,17 @@ fn next(asker: &mut Asker, due: Instant) -> io::Result<Next> {
 }
 
 /// A process that does not answer may do so again: the last figures stay, with the reason. So do
-/// they in a pause, in which snapshots are only recorded.
-fn take(looked: Looked, shown: &mut Shown, before: &mut Option<Snapshot>) {
+/// they in a pause, in which snapshots are only recorded. While shares are being changed, those stay
+/// that the keys have made, as this look may have been begun before.
+fn take(looked: Looked, is_changing: bool, shown: &mut Shown, before: &mut Option<Snapshot>) {
     match looked.snapshot {
         Ok(Some(now)) => {
             shown.trouble = None;
             if !shown.choices.paused {
-                if let Some(view) = before.as_ref().and_then(|before| View::new(before, &now)) {
+                if let Some(mut view) = before.as_ref().and_then(|before| View::new(before, &now)) {
+                    if let Some(old) = shown.view.as_ref().filter(|_| is_changing) {
+                        view.keep_shares(old);
+                    }
                     shown.view = Some(view);
                 }
                 take_tasks(looked.tasks, shown);
@@ -164,7 +170,7 @@ fn take_tasks(found: Option<Result<Option<Vec<TaskInfo>>, TopError>>, shown: &mu
 
 /// Shows the share at once, so that the next key goes by it. If it is refused, the next look has
 /// the one that stayed.
-fn change(asker: &Asker, shown: &mut Shown, share: u32) {
+fn change(asker: &mut Asker, shown: &mut Shown, share: u32) {
     let mut classes = shown.view.iter_mut().flat_map(|view| &mut view.classes);
     let Some(class) = classes.nth(shown.choices.class) else {
         return;

@@ -141,6 +141,14 @@ impl View {
                 .collect(),
         })
     }
+
+    /// Has the shares that the classes had in `before`.
+    pub(crate) fn keep_shares(&mut self, before: &Self) {
+        for class in &mut self.classes {
+            let old = before.classes.iter().find(|old| old.name == class.name);
+            class.share = old.map_or(class.share, |old| old.share);
+        }
+    }
 }
 
 /// How far the beginnings of one run may seem apart, in milliseconds: snapshots take a moment, and

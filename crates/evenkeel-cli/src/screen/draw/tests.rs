@@ -5,9 +5,10 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::*;
+use crate::asker::Looked;
 use crate::busy::busiest;
 use crate::keys::Choices;
-use crate::screen::Tasks;
+use crate::screen::{Tasks, take};
 
 fn snapshot(second: u64) -> Snapshot {
     let waits = serde_json::json!({ "buckets": [[1000, 0], [4000, 90 * second], [64000, second]] });
@@ -266,5 +267,20 @@ proptest::proptest! {
             let _ = now.stats.since(&before.stats).to_string();
             let _ = now.stats.delivery.bytes_per_delivery.quantile(0.5);
         }
+    }
+}
+
+#[test]
+fn a_look_that_was_begun_before_a_key_does_not_undo_its_share() {
+    let (mut shown, mut before) = (shown(), Some(snapshot(3)));
+    shown.view.as_mut().unwrap().classes[0].share = 33;
+    for (second, is_changing, share) in [(4, true, 33), (5, false, 30)] {
+        let looked = Looked {
+            snapshot: Ok(Some(snapshot(second))),
+            tasks: None,
+        };
+        take(looked, is_changing, &mut shown, &mut before);
+        let classes = &shown.view.as_ref().unwrap().classes;
+        assert_eq!((classes[0].share, classes[1].share), (share, 50));
     }
 }
