@@ -132,8 +132,8 @@ fn next(asker: &mut Asker, due: Instant) -> io::Result<Next> {
 }
 
 /// A process that does not answer may do so again: the last figures stay, with the reason. So do
-/// they in a pause, in which snapshots are only recorded. While shares are being changed, those stay
-/// that the keys have made, as this look may have been begun before.
+/// they in a pause, in which snapshots are only recorded. While shares are being changed, the ones
+/// that keys have made stay: this look may have been begun before.
 fn take(looked: Looked, is_changing: bool, shown: &mut Shown, before: &mut Option<Snapshot>) {
     match looked.snapshot {
         Ok(Some(now)) => {

@@ -119,6 +119,18 @@ async fn answer(
     }
 }
 
+/// A store whose connection can be broken.
+async fn through_proxy(nats: &Nats) -> (Proxy, NatsStore) {
+    let proxy = Proxy::start(nats.address.clone()).await;
+    let config = NatsConfig {
+        address: proxy.address.clone(),
+        answer_max: LIMIT,
+        ..NatsConfig::default()
+    };
+    let store = NatsStore::connect(config).await.unwrap();
+    (proxy, store)
+}
+
 #[test]
 fn records_are_stored_once_and_in_order_however_often_the_connection_breaks() {
     const TASKS: u64 = 4;
@@ -128,13 +140,7 @@ fn records_are_stored_once_and_in_order_however_often_the_connection_breaks() {
         return;
     };
     run(async {
-        let proxy = Proxy::start(nats.address.clone()).await;
-        let config = NatsConfig {
-            address: proxy.address.clone(),
-            answer_max: LIMIT,
-            ..NatsConfig::default()
-        };
-        let store = NatsStore::connect(config).await.unwrap();
+        let (proxy, store) = through_proxy(&nats).await;
         let mut tasks = JoinSet::new();
         for task in 0..TASKS {
             let store = store.clone();
@@ -295,13 +301,7 @@ fn a_condition_holds_however_often_the_connection_breaks() {
         return;
     };
     run(async {
-        let proxy = Proxy::start(nats.address.clone()).await;
-        let config = NatsConfig {
-            address: proxy.address.clone(),
-            answer_max: LIMIT,
-            ..NatsConfig::default()
-        };
-        let store = NatsStore::connect(config).await.unwrap();
+        let (proxy, store) = through_proxy(&nats).await;
         for number in 1..=RECORDS {
             let pending = loop {
                 let batch = Batch::new([number.to_string()].iter().collect());

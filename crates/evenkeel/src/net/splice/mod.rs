@@ -2,8 +2,8 @@
 //!
 //! - [`copy_bidirectional`] copies between any two streams, such as one with TLS and one without.
 //! - [`splice_bidirectional`] moves between two sockets, on Linux without copying the bytes into
-//!   the process: the kernel moves its pages through a pipe (`splice`). A small message is copied
-//!   all the same, which costs less.
+//!   the process: the kernel moves its pages through a pipe (`splice`). What fits into a buffer of
+//!   32 KiB is copied all the same.
 //! - [`splice`] moves up to a number of bytes in one direction, such as the body of a request.
 //!
 //! # Fairness
