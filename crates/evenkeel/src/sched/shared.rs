@@ -255,10 +255,30 @@ impl Shared {
     /// task. If the runtime has shut down, the task is cancelled.
     pub(crate) fn push_outside(self: &Arc<Self>, task: Runnable) {
         task.header().since.put(self.clock.cycles());
+        self.settle_class(task.header());
         match post(self.injection_queue(task.header().class()), task) {
             Ok(()) => self.wake_one(),
             Err(back) => cancel_refused(self, back),
         }
+    }
+
+    /// Puts a task into the class that others want it to be in, if they do. Returns whether that
+    /// has changed its class. For who has the right to run the task.
+    #[inline]
+    pub(crate) fn settle_class(&self, task: &Header) -> bool {
+        task.is_wanted() && self.take_over_class(task)
+    }
+
+    #[cold]
+    fn take_over_class(&self, task: &Header) -> bool {
+        let before = task.class();
+        // Once, unless others change their minds meanwhile.
+        while let Some(wanted) = task.take_wanted() {
+            if self.config.classes.has(wanted) {
+                self.registry.change_class(task, wanted);
+            }
+        }
+        task.class() != before
     }
 
     /// Drops a task's future and completes it as cancelled.
@@ -268,6 +288,7 @@ impl Shared {
 
     /// Hands a task that is known to hog to the heavy pool.
     pub(crate) fn push_heavy(&self, task: Runnable) {
+        self.settle_class(task.header());
         let rouses = match self.heavy_pool.push(&self.ledger, task) {
             Ok(rouses) => rouses,
             Err(task) => match post(&self.heavy_pool.arrivals, task) {

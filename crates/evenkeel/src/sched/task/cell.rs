@@ -44,8 +44,10 @@ use super::error::JoinError;
 use super::kind::{FutureType, Kind};
 use super::link::Link;
 use super::origin::Origin;
+use super::place::Place;
 use super::state::{Aborted, AfterPoll, Completed, DropJoin, Phase, Start, State, Take};
 use super::trace::{self, Mark, Noted};
+use waker::{TRACED_VTABLE, WAKER_VTABLE};
 
 /// Where tasks go when they are woken: the runtime, or a test.
 pub(crate) trait Schedule: Send + Sync + 'static {
@@ -80,8 +82,7 @@ pub(crate) struct Header {
     link: AtomicPtr<Header>,
     vtable: &'static Vtable,
     origin: Origin,
-    /// The index of its class, which a task may change while it runs.
-    class: Byte,
+    place: Place,
     /// Since when it is ready, runs or waits, in cycles: a statistic. Written by its runner, and by
     /// whoever queues it. A dump may have marked it: others read it by `dumps::since_of`.
     pub(crate) since: Count,
@@ -320,7 +321,7 @@ where
                 link: AtomicPtr::new(ptr::null_mut()),
                 vtable: &Cell::<F, S>::VTABLE,
                 origin: Origin::new(attributes.spawned_at, attributes.name),
-                class: Byte::new(attributes.class.index() as u8),
+                place: Place::new(attributes.class),
                 since: Count::new(),
                 polls: Polls::new(),
                 mark: Mark::new(),
@@ -495,13 +496,25 @@ impl Runnable {
 impl Header {
     #[inline]
     pub(crate) fn class(&self) -> Class {
-        Class::at(self.class.load().into())
+        self.place.class()
     }
 
-    /// Puts the task into another class. For the task's runner: in a queue, a task stays where it
-    /// is.
-    pub(crate) fn change_class(&self, class: Class) {
-        self.class.put(class.index() as u8);
+    /// Puts the task into another class. For the registry, and so for who has the right to run the
+    /// task.
+    pub(super) fn change_class(&self, class: Class) {
+        self.place.change(class);
+    }
+
+    /// Whether others may want another class. For who has the right to run the task.
+    #[inline]
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.state.is_wanted()
+    }
+
+    /// The class that others have wanted since it was last asked, if they have. For who has the
+    /// right to run the task.
+    pub(crate) fn take_wanted(&self) -> Option<Class> {
+        self.state.take_wanted().then(|| self.place.wanted())
     }
 
     #[inline]
@@ -618,6 +631,15 @@ impl Reference {
         } else {
             // SAFETY: this reference keeps the cell alive.
             unsafe { (self.header().vtable.woken_again)(self.0) };
+        }
+    }
+
+    /// Has the task put into another class by whoever has the right to run it. It is woken for
+    /// that: one that waits is in no queue, and the lists are for its runner to change.
+    pub(crate) fn want_class(&self, class: Class) {
+        self.header().place.want(class);
+        if self.header().state.notify_wanted() {
+            self.schedule();
         }
     }
 
@@ -744,59 +766,11 @@ unsafe fn take_join_waker(task: NonNull<Header>) -> Option<Waker> {
     slot.with_mut(|slot| unsafe { (*slot).take() })
 }
 
-static WAKER_VTABLE: RawWakerVTable =
-    RawWakerVTable::new(clone_waker, wake, wake_by_ref, drop_waker);
-
-/// That of a traced poll (`trace`). Its clones are ordinary wakers.
-static TRACED_VTABLE: RawWakerVTable =
-    RawWakerVTable::new(clone_traced, wake, wake_by_ref, drop_waker);
-
-/// The reference that a waker's data pointer stands for, without counting it.
-///
-/// # Safety
-///
-/// `data` must come from a waker of this vtable.
-#[inline]
-unsafe fn borrowed(data: *const ()) -> ManuallyDrop<Reference> {
-    // SAFETY: wakers are made from non-null header pointers.
-    ManuallyDrop::new(Reference(unsafe {
-        NonNull::new_unchecked(data.cast_mut().cast())
-    }))
-}
-
-unsafe fn clone_waker(data: *const ()) -> RawWaker {
-    // SAFETY: the waker that is cloned keeps the task alive; the clone's count is its own.
-    let reference = unsafe { borrowed(data) };
-    reference.header().state.add_reference();
-    RawWaker::new(data, &WAKER_VTABLE)
-}
-
-unsafe fn clone_traced(data: *const ()) -> RawWaker {
-    trace::note_clone();
-    // SAFETY: that of `clone_waker` is this function's.
-    unsafe { clone_waker(data) }
-}
-
-unsafe fn wake(data: *const ()) {
-    // SAFETY: the waker is consumed, so its reference is dropped at the end.
-    let reference = ManuallyDrop::into_inner(unsafe { borrowed(data) });
-    reference.wake();
-}
-
-unsafe fn wake_by_ref(data: *const ()) {
-    // SAFETY: the waker keeps the task alive.
-    let reference = unsafe { borrowed(data) };
-    reference.wake();
-}
-
-unsafe fn drop_waker(data: *const ()) {
-    // SAFETY: the waker is consumed, and its reference with it.
-    drop(ManuallyDrop::into_inner(unsafe { borrowed(data) }));
-}
-
 /// A program may have a million tasks.
 #[cfg(not(any(evenkeel_loom, evenkeel_preempt, evenkeel_tsan)))]
 const _: () = assert!(size_of::<Header>() <= 80);
+
+mod waker;
 
 #[cfg(all(test, evenkeel_loom))]
 mod models;

@@ -6,6 +6,8 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use crate::class::Class;
+
 use super::cell::{Join, Reference};
 use super::error::JoinError;
 use super::id::Id;
@@ -63,7 +65,42 @@ impl<T> JoinHandle<T> {
         self.join.watch(waker)
     }
 
-    /// A handle that can abort the task, and nothing else.
+    /// Puts the task into another class: one that waits or is queued before its next poll, one that
+    /// is being polled after that poll. Polls before count for the class that it was in, and those
+    /// after for the new one.
+    ///
+    /// A task that waits is woken for it, and polled once without an event. If the task changes its
+    /// class itself in the poll under way, this comes after. Nothing happens to a task that has
+    /// ended, to blocking work, which keeps its place in its lane, and if the runtime has no such
+    /// class.
+    ///
+    /// # Behaviour today
+    ///
+    /// A task in a queue takes its turn there once more, and then goes to the queue of the new
+    /// class.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::future::poll_fn;
+    /// use std::task::Poll;
+    /// use evenkeel::{Class, task};
+    ///
+    /// # #[evenkeel::main]
+    /// # async fn main() {
+    /// let export = evenkeel::spawn(poll_fn(|_| match task::class() {
+    ///     Some(Class::BULK) => Poll::Ready(()),
+    ///     _ => Poll::Pending,
+    /// }));
+    /// export.change_class(Class::BULK);
+    /// export.await.unwrap();
+    /// # }
+    /// ```
+    pub fn change_class(&self, class: Class) {
+        self.join.task().want_class(class);
+    }
+
+    /// A handle that can abort the task or change its class, and is no right to its output.
     pub fn abort_handle(&self) -> AbortHandle {
         AbortHandle {
             task: self.join.task().clone(),
@@ -108,7 +145,7 @@ impl<T> fmt::Debug for JoinHandle<T> {
     }
 }
 
-/// The power to abort a task from afar.
+/// The power to abort a task from afar, and to change its class.
 ///
 /// # Examples
 ///
@@ -129,6 +166,11 @@ impl AbortHandle {
     /// As [`JoinHandle::abort`].
     pub fn abort(&self) {
         self.task.abort();
+    }
+
+    /// As [`JoinHandle::change_class`].
+    pub fn change_class(&self, class: Class) {
+        self.task.want_class(class);
     }
 
     /// Whether the task has ended, in whatever way.

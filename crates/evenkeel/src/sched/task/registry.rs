@@ -103,7 +103,7 @@ impl Registry {
         drop(reference);
     }
 
-    /// Puts a task into another class. For the task's runner.
+    /// Puts a task into another class. For who has the right to run it.
     pub(crate) fn change_class(&self, header: &Header, class: Class) {
         // Relaxed: see `Registry`.
         let key = header.key.load(Ordering::Relaxed);

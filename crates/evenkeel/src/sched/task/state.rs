@@ -29,6 +29,8 @@
 //!   the join handle, which leaves it empty. While it is set, nobody touches the slot before
 //!   `COMPLETE`; then it belongs to the completing thread, which takes the waker out, as the waker
 //!   may own a reference to the task. Set and cleared by the handle, and only before `COMPLETE`.
+//! - `WANTED`: others want the task to be in another class (`place`). Set by `notify_wanted`;
+//!   cleared by whoever has the right to run the task (`take_wanted`).
 //! - The rest counts references: one for the task's body, given up on completion, and one for each
 //!   join handle, abort handle and waker. A queue entry needs none: a task in a queue has not
 //!   completed, so its body's reference exists.
@@ -41,7 +43,8 @@ const COMPLETE: usize = 1 << 2;
 const ABORTED: usize = 1 << 3;
 const JOIN_INTEREST: usize = 1 << 4;
 const JOIN_WAKER: usize = 1 << 5;
-const REFERENCE: usize = 1 << 6;
+const WANTED: usize = 1 << 6;
+const REFERENCE: usize = 1 << 7;
 
 /// A task at birth: on its way into a queue, with a body and a join handle.
 const BORN: usize = NOTIFIED | JOIN_INTEREST | (2 * REFERENCE);
@@ -173,6 +176,27 @@ impl State {
         // Release, so that the poll sees what the waking thread did before.
         let before = self.0.fetch_or(NOTIFIED, Ordering::AcqRel);
         before & (NOTIFIED | RUNNING | COMPLETE) == 0
+    }
+
+    /// (4) The task is woken for the sake of a class that others want it to be in. As `notify`.
+    #[must_use]
+    pub(crate) fn notify_wanted(&self) -> bool {
+        // AcqRel: as in `notify`; Release is for `take_wanted` as well.
+        let before = self.0.fetch_or(NOTIFIED | WANTED, Ordering::AcqRel);
+        before & (NOTIFIED | RUNNING | COMPLETE) == 0
+    }
+
+    /// Whether others may want another class. For who has the right to run the task.
+    #[inline]
+    pub(crate) fn is_wanted(&self) -> bool {
+        // Relaxed: if it is set before the caller's `start`, which acquires it, it is seen after.
+        self.0.load(Ordering::Relaxed) & WANTED != 0
+    }
+
+    /// Clears the flag, and returns whether it was set. For who has the right to run the task.
+    pub(crate) fn take_wanted(&self) -> bool {
+        // Acquire pairs with the Release of `notify_wanted`: the caller sees what is wanted.
+        self.0.fetch_and(!WANTED, Ordering::Acquire) & WANTED != 0
     }
 
     /// (4) The future is to be dropped.

@@ -288,6 +288,7 @@ impl Worker {
 
     fn poll_heavy(&self, task: Runnable) {
         debug_assert!(self.lost.get(), "a worker polls in its seat");
+        self.shared.settle_class(task.header());
         let (shared, kind) = (&self.shared, task.header().kind());
         let (ledger, desk) = (&shared.ledger, self.desk_index);
         let profile = Profile::of(task.header());
@@ -322,7 +323,7 @@ impl Worker {
             |task| {
                 was_hog.set(self.judge(task.header(), before, began, false));
                 self.slice.note_cuts(task.header());
-                self.running.keep_class(task.header(), &shared.registry);
+                self.running.keep_class(task.header(), shared);
                 let kept = shared.registry.insert(task, self.index);
                 if kept {
                     self.end_pending(task.header(), began);

@@ -6,12 +6,13 @@ use std::ptr;
 
 use super::Worker;
 use crate::class::Class;
+use crate::counters::accounts::State;
 use crate::sched::hog::{self, Profile};
 use crate::sched::kinds::Verdict;
 use crate::sched::run_queues::Rank;
+use crate::sched::shared::Shared;
 use crate::sched::task::Id;
 use crate::sched::task::cell::{Header, Ran, Runnable};
-use crate::sched::task::registry::Registry;
 
 /// The task that is polled now, if any.
 pub(super) struct Running {
@@ -55,16 +56,18 @@ impl Running {
         self.changed.set(true);
     }
 
-    /// The poll is about to return pending: the task may have changed its class.
+    /// The poll is about to return pending: the task may have changed its class, or others want it
+    /// to be in another one.
     #[inline]
-    pub(super) fn keep_class(&self, task: &Header, registry: &Registry) {
+    pub(super) fn keep_class(&self, task: &Header, shared: &Shared) {
         debug_assert!(ptr::eq(self.task.get(), task), "it is the task that runs");
         if self.changed.get() {
             self.changed.set(false);
             if let Some(class) = self.class.get() {
-                registry.change_class(task, class);
+                shared.registry.change_class(task, class);
             }
         }
+        shared.settle_class(task);
     }
 
     #[inline]
@@ -81,6 +84,9 @@ impl Worker {
             !self.lost.get(),
             "a thread without a seat polls in the heavy pool"
         );
+        if self.shared.settle_class(task.header()) {
+            return self.queue_anew(task);
+        }
         let profile = self.profile(task.header());
         let is_plain = profile.is_plain();
         if !is_plain && self.is_for_pool(profile) && !task.is_aborted() {
@@ -100,7 +106,7 @@ impl Worker {
         let ran = task.run(
             |task| {
                 self.learn_from_pending(task.header(), now, is_plain);
-                self.running.keep_class(task.header(), registry);
+                self.running.keep_class(task.header(), &self.shared);
                 let kept = registry.insert(task, self.index);
                 if kept {
                     self.end_pending(task.header(), now);
@@ -124,6 +130,14 @@ impl Worker {
         if let Ran::Again(task) = ran {
             self.queue_behind(task);
         }
+    }
+
+    /// Queues a task that was taken out of the queue of the class that it has left. Many may follow
+    /// each other: the time counts towards the next check, and is not charged to the next poll.
+    #[cold]
+    fn queue_anew(&self, task: Runnable) {
+        self.enqueue(Rank::Woken, task);
+        self.mark(State::Steal, State::Steal);
     }
 
     /// The task's profile. A task that has not been polled gets the one of its kind: now and not at

@@ -10,7 +10,8 @@
 use std::sync::atomic::AtomicUsize as Untracked;
 
 use super::*;
-use crate::sched::task::join::JoinHandle;
+use crate::class::CLASSES_MAX;
+use crate::sched::task::join::{AbortHandle, JoinHandle};
 use crate::sched::task::registry::Registry;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::models::{Role, model, role, roles, waker_of_this_thread};
@@ -153,13 +154,37 @@ impl World {
     }
 
     fn run_one(&self) -> bool {
+        let registry = &self.0.registry;
+        self.run_next(|_| (), |task| registry.insert(task, 0))
+    }
+
+    /// As `worker::run` does: whoever has the right to run the task looks for a class that others
+    /// want, before the poll and after it.
+    fn run_one_and_settle(&self) -> bool {
+        let registry = &self.0.registry;
+        let settle = |task: &Header| {
+            while task.is_wanted()
+                && let Some(class) = task.take_wanted()
+            {
+                registry.change_class(task, class);
+            }
+        };
+        self.run_next(settle, |task| {
+            settle(task.header());
+            registry.insert(task, 0)
+        })
+    }
+
+    fn run_next(
+        &self,
+        before_poll: impl FnOnce(&Header),
+        before_wait: impl FnOnce(&Runnable) -> bool,
+    ) -> bool {
         let next = self.0.queue.lock().pop();
         let Some(task) = next else { return false };
         let registry = &self.0.registry;
-        let ran = task.run(
-            |header| registry.insert(header, 0),
-            |header| registry.remove(header),
-        );
+        before_poll(task.header());
+        let ran = task.run(before_wait, |header| registry.remove(header));
         if let Ran::Again(task) = ran {
             let mut queue = self.0.queue.lock();
             queue.push(task);
@@ -280,6 +305,87 @@ fn a_wake_up_is_followed_by_a_poll() {
         roles([runner(&world), waking], move |_| {
             world.run_all();
             drop(output_of(handle).expect("it was told to go on"));
+            world.assert_all_dropped(1);
+        })
+    });
+}
+
+/// A class that another thread wants comes before, during or after a poll. When nothing is left to
+/// run, the task is in it, and counted there.
+#[test]
+fn a_class_that_is_wanted_is_taken_over() {
+    model(|| {
+        let (world, handle, waker) = World::with_task();
+        let changing = act(&world, move |world| {
+            handle.change_class(Class::BULK);
+            world.run_one_and_settle();
+            drop(handle);
+        });
+        let running = act(&world, |world| _ = world.run_one_and_settle());
+        roles([changing, running], move |_| {
+            while world.run_one_and_settle() {}
+            let by_class = world.0.registry.len_by_class();
+            assert_eq!(by_class[..3], [0, 0, 1], "by class");
+            world.go();
+            let waker = waker.lock().take().expect("a poll leaves a waker");
+            waker.wake();
+            world.run_all();
+            assert_eq!(world.0.registry.len_by_class(), [0; CLASSES_MAX]);
+            world.assert_all_dropped(1);
+        })
+    });
+}
+
+/// One thread wants a class and then another one, even the one that the task has: the last is taken
+/// over, whatever the runner has read before.
+#[test]
+fn the_last_class_that_was_wanted_is_taken_over() {
+    model(|| {
+        let (world, handle, waker) = World::with_task();
+        let changing = act(&world, move |_| {
+            handle.change_class(Class::BULK);
+            handle.change_class(Class::NORMAL);
+        });
+        let running = act(&world, |world| _ = world.run_one_and_settle());
+        roles([changing, running], move |_| {
+            while world.run_one_and_settle() {}
+            let by_class = world.0.registry.len_by_class();
+            assert_eq!(by_class[..3], [0, 1, 0], "by class");
+            world.drop_waiting();
+            drop(waker);
+            world.assert_all_dropped(0);
+        })
+    });
+}
+
+/// Two threads want different classes at a time: one of them is taken over, and no count is off.
+#[test]
+fn two_classes_are_wanted_at_a_time() {
+    model(|| {
+        let (world, handle, waker) = World::with_waiting_task();
+        let abort = handle.abort_handle();
+        let changing = |handle: AbortHandle, class| {
+            act(&world, move |world| {
+                handle.change_class(class);
+                world.run_one_and_settle();
+            })
+        };
+        let threads = [
+            changing(abort.clone(), Class::BULK),
+            changing(abort, Class::URGENT),
+        ];
+        roles(threads, move |_| {
+            while world.run_one_and_settle() {}
+            let by_class = world.0.registry.len_by_class();
+            assert!(
+                matches!(by_class[..3], [1, 0, 0] | [0, 0, 1]),
+                "{by_class:?}"
+            );
+            world.go();
+            waker.wake();
+            world.run_all();
+            drop(output_of(handle).expect("it was told to go on"));
+            assert_eq!(world.0.registry.len_by_class(), [0; CLASSES_MAX]);
             world.assert_all_dropped(1);
         })
     });
