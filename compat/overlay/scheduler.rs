@@ -375,6 +375,9 @@ impl Scheduler {
         let scheduler = handle.evenkeel.get().expect("set before");
         while !evenkeel::drop_in::is_stopping(&scheduler.handle) {
             _ = parker.park(&handle.driver);
+            // Who wakes it between two parks has the next one end at once, and it has not turned
+            // then: a process that was left to it would not be reaped.
+            _ = parker.park_timeout(&handle.driver, Duration::ZERO);
         }
         scheduler.end();
         parker.shutdown(&handle.driver);

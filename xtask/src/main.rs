@@ -10,6 +10,7 @@ mod preempt;
 mod programs;
 mod sanitize;
 mod steps;
+mod suite;
 mod tidy;
 mod tools;
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::cargo::{self, Cargo};
-use crate::{breaks, compat, models, sanitize, tidy, tools};
+use crate::{breaks, compat, models, sanitize, suite, tidy, tools};
 
 /// One thing the project checks of itself.
 pub(crate) struct Step {
@@ -60,7 +60,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step {
         name: "test",
         about: "unit and integration tests, examples included",
-        run: test,
+        run: suite::run,
     },
     Step {
         name: "doctest",
@@ -174,12 +174,6 @@ fn doc() -> Result<()> {
     Cargo::new("doc --no-deps --workspace --all-features")
         .env("RUSTDOCFLAGS", "-D warnings")
         .run()
-}
-
-fn test() -> Result<()> {
-    // Tests start the examples as programs, and cargo builds those only when asked to.
-    Cargo::new("build --workspace --all-features --examples").run()?;
-    Cargo::new("test --workspace --all-features --lib --bins --tests").run()
 }
 
 fn doctest() -> Result<()> {

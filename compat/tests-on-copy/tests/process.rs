@@ -1,6 +1,7 @@
 //! Processes that nobody waits for.
 
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::time::Duration;
 
 use tokio::process::Command;
@@ -24,5 +25,22 @@ fn children_that_are_dropped_are_reaped() {
             !process.exists()
         });
         assert!(is_gone, "{process:?}");
+    }
+}
+
+/// In programs of their own: once a program waits for the signal of children, that of a later one
+/// has it look for earlier ones as well.
+#[test]
+fn a_child_that_is_dropped_as_its_runtime_begins_is_reaped() {
+    let own = std::env::current_exe().unwrap();
+    let programs: Vec<_> = (0..24)
+        .map(|_| {
+            let mut program = std::process::Command::new(&own);
+            program.args(["--exact", "children_that_are_dropped_are_reaped"]);
+            program.stdout(Stdio::null()).spawn().unwrap()
+        })
+        .collect();
+    for mut program in programs {
+        assert!(program.wait().unwrap().success());
     }
 }

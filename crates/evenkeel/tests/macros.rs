@@ -39,8 +39,3 @@ fn main_becomes_an_ordinary_function() {
     }
     assert_eq!(main().unwrap(), 7);
 }
-
-#[test]
-fn mistakes_are_explained_by_the_compiler() {
-    trybuild::TestCases::new().compile_fail("tests/refused/*.rs");
-}

@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use evenkeel::runtime::Builder;
 use txlog::nats::NatsConfig;
@@ -68,11 +69,15 @@ impl Nats {
         }
     }
 
-    /// Sends a signal to this server only.
+    /// Sends a signal to this server only. One that is to stop has stopped.
     pub(crate) fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
         let status = Command::new("kill").args(["-s", name, &pid]).status();
         assert!(status.unwrap().success());
+        // One of its threads has to be scheduled for that, and another may answer before.
+        while name == "STOP" && !has_stopped(&pid) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Requests of JetStream, as its owner makes them with NATS's own tools.
@@ -94,6 +99,14 @@ impl Nats {
             tool.ask(&format!("STREAM.MSG.DELETE.{stream}"), &request);
         }
     }
+}
+
+/// Whether all threads of a process have stopped.
+fn has_stopped(pid: &str) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let mut stats = threads.map(|thread| fs::read_to_string(thread.unwrap().path().join("stat")));
+    // The state is behind the name, which may have spaces and brackets.
+    stats.all(|stat| stat.is_ok_and(|stat| stat.contains(") T ")))
 }
 
 impl Drop for Nats {
