@@ -12,6 +12,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use evenkeel::net::splice::{
     BYTES_PER_POLL, Meter, Moved, Step, TransferError, Way, copy_bidirectional,
     copy_bidirectional_metered, splice, splice_bidirectional, splice_bidirectional_metered,
+    splice_metered,
 };
 use evenkeel::net::{TcpListener, TcpStream, UnixStream};
 use evenkeel::runtime::{Builder, Handle};
@@ -243,6 +244,33 @@ async fn some_bytes_are_moved_and_no_more() {
             origin.try_read(&mut [0]).unwrap_err().kind(),
             ErrorKind::WouldBlock
         );
+    }
+}
+
+/// What a transfer returns is its own, whatever else its meter has counted.
+#[evenkeel::test]
+async fn a_meter_counts_several_transfers() {
+    support::watch_descriptors();
+    let ((mut client, a), (b, mut origin)) = (tcp().await, tcp().await);
+    let meter = Meter::new();
+    let mut counted = 0;
+    for len in [10_u64, 100_000, 20_000] {
+        let sender = evenkeel::spawn(async move {
+            client.write_all(&pattern(len as usize, 0)).await.unwrap();
+            client
+        });
+        let mut heard = vec![0; len as usize];
+        let moving = splice_metered(&a, &b, len, &meter);
+        let (moved, heard_all) = within(futures_util::future::join(
+            moving,
+            origin.read_exact(&mut heard),
+        ))
+        .await;
+        heard_all.unwrap();
+        assert_eq!(moved.unwrap(), len);
+        counted += len;
+        assert_eq!((meter.moved().forth, meter.moved().back), (counted, 0));
+        client = within(sender).await.unwrap();
     }
 }
 

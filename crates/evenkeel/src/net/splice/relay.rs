@@ -108,18 +108,36 @@ pub async fn splice<A: Socket, B: Socket>(
     to: &B,
     len: u64,
 ) -> Result<u64, TransferError> {
-    let meter = Meter::new();
+    splice_metered(from, to, len, &Meter::new()).await
+}
+
+/// As [`splice`], and counts on `meter`, as [forth](Moved::forth); it may have counted before.
+///
+/// # Errors
+///
+/// As [`splice`].
+///
+/// # Cancel safety
+///
+/// Not cancel safe: see [the module](crate::net::splice#cancel-safety).
+pub async fn splice_metered<A: Socket, B: Socket>(
+    from: &A,
+    to: &B,
+    len: u64,
+    meter: &Meter,
+) -> Result<u64, TransferError> {
+    let before = meter.moved().forth;
     let mut flow = Flow::of(len);
     let mut ends = Ends {
         from: &mut Borrowed(from),
         to: &mut Borrowed(to),
         splicer: &ByPipe,
-        meter: &meter,
+        meter,
         way: Way::Forth,
     };
     let done = poll_fn(|cx| flow.poll(cx, &mut ends)).await;
     match done {
-        Ok(()) => Ok(meter.moved().forth),
+        Ok(()) => Ok(meter.moved().forth - before),
         Err(failure) => Err(TransferError::new(Way::Forth, failure, meter.moved())),
     }
 }
