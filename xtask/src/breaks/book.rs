@@ -51,7 +51,7 @@ pub(super) enum Target {
     Model,
     /// The unit tests of its program, of the same name.
     Bin,
-    /// A file in `tests/`.
+    /// A file in `tests/`, or a folder with a `main.rs` there.
     File(String),
 }
 

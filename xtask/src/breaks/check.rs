@@ -77,15 +77,17 @@ fn exists(test: &Test, sources: &Sources) -> bool {
     let name = test.name.rsplit("::").next().unwrap_or_default();
     let function = format!("fn {name}(");
     let inside = match &test.target {
-        Target::Lib | Target::Model | Target::Bin => "src/".to_owned(),
-        Target::File(file) => format!("tests/{file}.rs"),
+        Target::Lib | Target::Model | Target::Bin => vec!["src/".to_owned()],
+        Target::File(file) => vec![format!("tests/{file}.rs"), format!("tests/{file}/")],
     };
     PACKAGES.iter().any(|folder| {
-        let prefix = format!("{folder}/{}/{inside}", test.package);
-        let files = sources.range(prefix.clone()..);
-        files
-            .take_while(|(path, _)| path.starts_with(&prefix))
-            .any(|(_, text)| text.contains(&function))
+        inside.iter().any(|inside| {
+            let prefix = format!("{folder}/{}/{inside}", test.package);
+            let files = sources.range(prefix.clone()..);
+            files
+                .take_while(|(path, _)| path.starts_with(&prefix))
+                .any(|(_, text)| text.contains(&function))
+        })
     })
 }
 
@@ -155,6 +157,7 @@ mod tests {
         let all = sources(&[
             ("crates/a/src/b/tests.rs", "fn one(\n"),
             ("servers/c/tests/d.rs", "async fn two() {}"),
+            ("servers/c/tests/e/f.rs", "fn three() {}"),
         ]);
         let test = |package: &str, target, name: &str| Test {
             package: package.to_owned(),
@@ -166,6 +169,9 @@ mod tests {
         assert!(exists(&test("a", Target::Model, "tests::one"), &all));
         assert!(exists(&test("c", file(), "two"), &all));
         assert!(!exists(&test("a", file(), "two"), &all));
+        let folder = || Target::File("e".to_owned());
+        assert!(exists(&test("c", folder(), "three"), &all));
+        assert!(!exists(&test("c", file(), "three"), &all));
         assert!(!exists(&test("a", Target::Lib, "two"), &all));
         assert!(!exists(&test("a", Target::Lib, "on"), &all));
     }
