@@ -1,0 +1,185 @@
+//! The commands: what they are called, what they need, and what they answer.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::table::{Table, shown};
+use super::{ERROR, cpu, report};
+use crate::config::WEIGHT_MAX;
+use crate::pool::{Admin, Pool};
+use crate::server::Context;
+
+const HELP: &str = "\
+show info [json]                     the process
+show stat [json]                     listeners, pools and servers, as CSV with HAProxy's names
+show servers state [POOL] [json]     what checks and operators say of servers
+show cpu [json]                      processor time by class, and who has which
+set server POOL/SERVER state ready|drain|maint
+set server POOL/SERVER health up|down
+set server POOL/SERVER weight N|N%   a percentage is of the configured weight
+set weight POOL/SERVER N|N%          the same
+get weight POOL/SERVER
+enable server POOL/SERVER            the same as state ready
+disable server POOL/SERVER           the same as state maint
+reload                               reads the configuration again, as SIGHUP does
+help
+";
+
+/// Runs a command. The answer ends with a line break, unless it is empty, which says that it was
+/// done.
+pub(super) async fn run(context: &Arc<Context>, command: &str) -> String {
+    let mut words: Vec<&str> = command.split_ascii_whitespace().collect();
+    let as_json = words.last() == Some(&"json");
+    if as_json {
+        words.pop();
+    }
+    let result = match words.as_slice() {
+        ["reload"] => match context.reload().await {
+            Ok(()) => Ok(String::new()),
+            Err(error) => Err(format!("{error}\nnothing was changed")),
+        },
+        words => answer(context, words, as_json),
+    };
+    match result {
+        Ok(text) if text.is_empty() && as_json => "{}\n".to_owned(),
+        Ok(text) => text,
+        Err(why) if as_json => format!("{}\n", json!({ "error": why })),
+        Err(why) => format!("{ERROR}{why}\n"),
+    }
+}
+
+fn answer(context: &Arc<Context>, words: &[&str], as_json: bool) -> Result<String, String> {
+    let table = |table: Table, text: fn(&Table) -> String| {
+        if as_json { table.json() } else { text(&table) }
+    };
+    let csv = |table: &Table| table.separated(",");
+    match words {
+        ["show", "info"] => Ok(info(context, as_json)),
+        ["show", "stat"] => Ok(table(report::stat(context), csv)),
+        ["show", "cpu"] if as_json => Ok(cpu::table(context).json()),
+        ["show", "cpu"] => Ok(cpu::table(context).aligned() + &cpu::workers()),
+        ["show", "servers", "state", pool @ ..] if pool.len() < 2 => {
+            let pool = pool.first().copied();
+            if let Some(name) = pool {
+                pool_of(context, name)?;
+            }
+            let format_1 = |table: &Table| format!("1\n{}", table.separated(" "));
+            Ok(table(report::servers_state(context, pool), format_1))
+        }
+        ["set", "server", name, "state", state] => {
+            let admin = match *state {
+                "ready" => Admin::Ready,
+                "drain" => Admin::Drain,
+                "maint" => Admin::Maintenance,
+                other => return Err(format!("{other:?} is none of ready, drain and maint")),
+            };
+            set_admin(context, name, admin)
+        }
+        ["enable", "server", name] => set_admin(context, name, Admin::Ready),
+        ["disable", "server", name] => set_admin(context, name, Admin::Maintenance),
+        ["set", "server", name, "health", health] => {
+            let (pool, index) = server(context, name)?;
+            let up = match *health {
+                "up" => true,
+                "down" => false,
+                other => return Err(format!("{other:?} is neither up nor down")),
+            };
+            let _ = pool.set_up(index, up);
+            Ok(String::new())
+        }
+        ["set", "server", name, "weight", weight] | ["set", "weight", name, weight] => {
+            set_weight(context, name, weight)
+        }
+        ["get", "weight", name] => {
+            let (pool, index) = server(context, name)?;
+            let configured = pool.servers()[index].config.weight;
+            Ok(format!(
+                "{} (initial {configured})\n",
+                pool.members()[index].weight
+            ))
+        }
+        ["help"] | [] => Ok(HELP.to_owned()),
+        _ => Err(format!(
+            "there is no command {:?}; `help` lists them",
+            words.join(" ")
+        )),
+    }
+}
+
+fn info(context: &Context, as_json: bool) -> String {
+    let rows = report::info(context);
+    if as_json {
+        let object: Map<String, Value> = rows
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect();
+        return format!("{}\n", Value::Object(object));
+    }
+    let line = |(name, value): &(&str, Value)| format!("{name}: {}\n", shown(value));
+    rows.iter().map(line).collect()
+}
+
+fn set_admin(context: &Context, name: &str, admin: Admin) -> Result<String, String> {
+    let (pool, index) = server(context, name)?;
+    pool.set_admin(index, admin);
+    Ok(String::new())
+}
+
+fn set_weight(context: &Context, name: &str, text: &str) -> Result<String, String> {
+    let (pool, index) = server(context, name)?;
+    let configured = u64::from(pool.servers()[index].config.weight);
+    let weight = match text.strip_suffix('%') {
+        Some(percent) => percent
+            .parse()
+            .ok()
+            .map(|percent: u16| configured * u64::from(percent) / 100),
+        None => text.parse().ok(),
+    };
+    match weight.and_then(|weight| u32::try_from(weight).ok()) {
+        Some(weight) if weight <= WEIGHT_MAX => {
+            pool.set_weight(index, weight);
+            Ok(String::new())
+        }
+        _ => Err(format!(
+            "{text:?} is no weight: give 0 to {WEIGHT_MAX}, or a percentage of {configured} that \
+             is in that range"
+        )),
+    }
+}
+
+/// A server by `POOL/SERVER`.
+fn server(context: &Context, name: &str) -> Result<(Arc<Pool>, usize), String> {
+    let Some((of, server)) = name.split_once('/') else {
+        return Err(format!("{name:?} names no server: write POOL/SERVER"));
+    };
+    let pool = pool_of(context, of)?;
+    match pool.server(server) {
+        Some((index, _)) => Ok((pool, index)),
+        None => {
+            let servers = pool
+                .servers()
+                .iter()
+                .map(|server| server.config.name.as_str());
+            let names: Vec<&str> = servers.collect();
+            let there = names.join(", ");
+            Err(format!(
+                "pool {of} has no server {server:?}; it has {there}"
+            ))
+        }
+    }
+}
+
+fn pool_of(context: &Context, name: &str) -> Result<Arc<Pool>, String> {
+    let site = context.site();
+    match site.pools.get(name) {
+        Some(watched) => Ok(Arc::clone(&watched.pool)),
+        None => {
+            let names: Vec<&str> = site.pools.keys().map(String::as_str).collect();
+            Err(format!(
+                "there is no pool {name:?}; there are {}",
+                names.join(", ")
+            ))
+        }
+    }
+}

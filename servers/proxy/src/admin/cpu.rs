@@ -1,0 +1,96 @@
+//! `show cpu`: where the processor time went, by class, since the proxy began.
+//!
+//! What a listener or a route costs is seen if it has a class of its own.
+
+use std::collections::BTreeMap;
+
+use evenkeel::Class;
+use evenkeel::runtime::Handle;
+use serde_json::json;
+
+use super::table::Table;
+use crate::server::{Context, Site};
+
+/// Times of classes.
+pub(super) fn table(context: &Context) -> Table {
+    let users = users(&context.site());
+    let stats = Handle::current().stats();
+    let mut table = Table::new(&[
+        "class",
+        "share",
+        "run_ms",
+        "run_percent",
+        "polls",
+        "hogs",
+        "wait_p50_us",
+        "wait_p99_us",
+        "alive",
+        "used_by",
+    ]);
+    let wall: f64 = stats
+        .workers
+        .iter()
+        .map(|worker| worker.wall.as_secs_f64())
+        .sum();
+    let percent = |seconds: f64| (seconds / wall.max(f64::MIN_POSITIVE) * 10_000.0).round() / 100.0;
+    for class in &stats.classes {
+        let us = |quantile: f64| {
+            let wait = class.waits.quantile(quantile).unwrap_or_default();
+            json!(u64::try_from(wait.as_micros()).unwrap_or(u64::MAX))
+        };
+        table.row(vec![
+            json!(class.name),
+            json!(class.share),
+            json!(ms(class.run)),
+            json!(percent(class.run.as_secs_f64())),
+            json!(class.polls),
+            json!(class.hogs),
+            us(0.5),
+            us(0.99),
+            json!(class.alive),
+            json!(users.get(&class.class).map(|users| users.join(" "))),
+        ]);
+    }
+    table
+}
+
+/// The listeners and the routes of each class, by their names and numbers.
+fn users(site: &Site) -> BTreeMap<Class, Vec<String>> {
+    let mut users: BTreeMap<Class, Vec<String>> = BTreeMap::new();
+    for front in site.fronts.values() {
+        users
+            .entry(front.class)
+            .or_default()
+            .push(front.name.clone());
+        for (index, class) in front.router.classes().enumerate() {
+            let name = format!("{}/route{}", front.name, index + 1);
+            users.entry(class).or_default().push(name);
+        }
+    }
+    users
+        .entry(Class::URGENT)
+        .or_default()
+        .push("(checks and operators)".to_owned());
+    users
+}
+
+/// What workers did beside polls, and how much of it, for people.
+pub(super) fn workers() -> String {
+    let stats = Handle::current().stats();
+    let sum = |of: fn(&evenkeel::stats::WorkerStats) -> std::time::Duration| {
+        ms(stats.workers.iter().map(of).sum())
+    };
+    format!(
+        "workers {}: wall {} ms, check {} ms, spin {} ms, park {} ms, steal {} ms\n",
+        stats.workers.len(),
+        sum(|worker| worker.wall),
+        sum(|worker| worker.check),
+        sum(|worker| worker.spin),
+        sum(|worker| worker.park),
+        sum(|worker| worker.steal)
+    )
+}
+
+fn ms(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,139 @@
+//! The socket that answers operators, in the class `URGENT`, so that it answers whatever else the
+//! proxy does.
+//!
+//! Who connects sends one line of commands with `;` between them, and gets an answer for each, with
+//! an empty line after it. Then the connection ends. The verbs are HAProxy's where it has them; a
+//! last word `json` asks for the answer as JSON. Only the user of the process and root are
+//! answered.
+
+mod commands;
+mod cpu;
+mod report;
+mod table;
+
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel::Class;
+use evenkeel::task::AbortHandle;
+use evenkeel::time::{sleep, timeout};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Semaphore;
+
+use crate::listener::Listener;
+use crate::server::{Context, ServerError};
+use crate::stream::{Address, Stream};
+
+/// How many operators are answered at once; more wait.
+pub const CONNECTIONS_MAX: usize = 32;
+
+/// How long they may take to send their line, and to take the answer.
+pub const TIME_MAX: Duration = Duration::from_secs(10);
+
+/// The longest line.
+pub const LINE_BYTES_MAX: usize = 4_096;
+
+/// What an answer begins with that says an error.
+pub const ERROR: &str = "error: ";
+
+/// The socket at work, which ends with this.
+#[derive(Debug)]
+pub struct Socket(AbortHandle);
+
+impl Socket {
+    /// Begins to answer.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::AdminSocket`].
+    pub async fn listen(context: &Arc<Context>, path: PathBuf) -> Result<Self, ServerError> {
+        let wrong = |error| ServerError::AdminSocket {
+            path: path.clone(),
+            error,
+        };
+        let listener = Listener::bind(&Address::Unix(path.clone())).await;
+        let listener = listener.map_err(wrong)?;
+        let own = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(&path, own).map_err(wrong)?;
+        let answering = run(Arc::clone(context), listener);
+        let task = evenkeel::spawn_in(Class::URGENT, answering);
+        Ok(Self(task.abort_handle()))
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn run(context: Arc<Context>, listener: Listener) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+            return;
+        };
+        let stream = match listener.accept().await {
+            Ok(stream) => stream,
+            Err(error) => {
+                eprintln!("evenkeel-proxy: the admin socket cannot accept: {error}");
+                sleep(TIME_MAX / 10).await;
+                continue;
+            }
+        };
+        let context = Arc::clone(&context);
+        drop(evenkeel::spawn_in(Class::URGENT, async move {
+            // Who goes away gets no answer.
+            let _ = answer(&context, &stream).await;
+            drop(place);
+        }));
+    }
+}
+
+async fn answer(context: &Arc<Context>, mut stream: &Stream) -> io::Result<()> {
+    if !may_ask(stream)? {
+        let text = format!("{ERROR}only the user of this process, and root, may ask\n\n");
+        return stream.write_all(text.as_bytes()).await;
+    }
+    let line = match timeout(TIME_MAX, line(stream)).await {
+        Ok(line) => line?,
+        Err(_) => return Ok(()),
+    };
+    let mut text = String::new();
+    for command in line.split(';') {
+        text.push_str(&commands::run(context, command.trim()).await);
+        text.push('\n');
+    }
+    let sent = timeout(TIME_MAX, stream.write_all(text.as_bytes()));
+    sent.await.unwrap_or(Ok(()))
+}
+
+/// The mode of the file says the same, from a moment after it was made on.
+fn may_ask(stream: &Stream) -> io::Result<bool> {
+    let Stream::Unix(stream) = stream else {
+        return Ok(false);
+    };
+    let user = stream.peer_cred()?.uid();
+    Ok(user == 0 || user == nix::unistd::geteuid().as_raw())
+}
+
+/// Up to the end of a line, or of what is sent.
+async fn line(mut stream: &Stream) -> io::Result<String> {
+    let mut bytes = Vec::with_capacity(256);
+    loop {
+        if let Some(end) = memchr::memchr(b'\n', &bytes) {
+            bytes.truncate(end);
+            break;
+        }
+        if bytes.len() > LINE_BYTES_MAX {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        if stream.read_buf(&mut bytes).await? == 0 {
+            break;
+        }
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

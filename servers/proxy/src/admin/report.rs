@@ -1,0 +1,238 @@
+//! What `show` says of the proxy, its listeners and its servers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::table::Table;
+use crate::pool::{Admin, Member, Pool, Server};
+use crate::server::{Context, Front};
+
+/// `show info`: names and values.
+pub(super) fn info(context: &Context) -> Vec<(&'static str, Value)> {
+    let site = context.site();
+    let stats = evenkeel::runtime::Handle::current().stats();
+    let requests: u64 = site
+        .fronts
+        .values()
+        .map(|front| front.counters.requests.total())
+        .sum();
+    vec![
+        ("Name", json!("evenkeel-proxy")),
+        ("Version", json!(env!("CARGO_PKG_VERSION"))),
+        ("Nbthread", json!(stats.workers.len())),
+        ("Pid", json!(std::process::id())),
+        ("Uptime_sec", json!(context.began.elapsed().as_secs())),
+        ("Maxconn", json!(context.connections_max)),
+        ("CurrConns", json!(context.current())),
+        ("CumConns", json!(context.connections.total())),
+        ("CumReq", json!(requests)),
+        ("Listeners", json!(site.fronts.len())),
+        ("Pools", json!(site.pools.len())),
+        ("Reloads", json!(context.reloads.total())),
+        ("Tasks", json!(stats.tasks_waiting)),
+        (
+            "Utilisation_pct",
+            json!((stats.utilisation() * 10_000.0).round() / 100.0),
+        ),
+        ("Stopping", json!(u8::from(*context.closing().borrow()))),
+    ]
+}
+
+/// `show stat`: HAProxy's first columns in its order, empty where there is no such figure, and then
+/// those of this program.
+const STAT: [&str; 29] = [
+    "pxname",
+    "svname",
+    "qcur",
+    "qmax",
+    "scur",
+    "smax",
+    "slim",
+    "stot",
+    "bin",
+    "bout",
+    "dreq",
+    "dresp",
+    "ereq",
+    "econ",
+    "eresp",
+    "wretr",
+    "wredis",
+    "status",
+    "weight",
+    "act",
+    "bck",
+    "chkfail",
+    "chkdown",
+    "lastchg",
+    "req_tot",
+    "reuse",
+    "idle_conn_cur",
+    "drefused",
+    "addr",
+];
+
+pub(super) fn stat(context: &Context) -> Table {
+    let site = context.site();
+    let mut table = Table::new(&STAT);
+    for (address, front) in &site.fronts {
+        let mut row = of_front(front);
+        row[28] = json!(address.to_string());
+        table.row(row);
+    }
+    for watched in site.pools.values() {
+        let pool = &watched.pool;
+        let members = pool.members();
+        for (server, member) in pool.servers().iter().zip(&members) {
+            table.row(of_server(pool, server, member));
+        }
+        table.row(of_pool(pool, &members));
+    }
+    table
+}
+
+fn empty() -> Vec<Value> {
+    vec![Value::Null; STAT.len()]
+}
+
+fn of_front(front: &Front) -> Vec<Value> {
+    let counters = &front.counters;
+    let mut row = empty();
+    row[0] = json!(front.name);
+    row[1] = json!("FRONTEND");
+    row[4] = json!(front.slots.taken());
+    row[6] = json!(front.config.connections_max);
+    row[7] = json!(counters.connections.total());
+    row[8] = json!(counters.bytes_in.total());
+    row[9] = json!(counters.bytes_out.total());
+    row[12] = json!(counters.bad_requests.total());
+    row[17] = json!("OPEN");
+    row[24] = json!(counters.requests.total());
+    row[27] = json!(counters.refused.total());
+    row
+}
+
+fn of_server(pool: &Arc<Pool>, server: &Server, member: &Member) -> Vec<Value> {
+    let counters = &server.counters;
+    let mut row = empty();
+    row[0] = json!(pool.name);
+    row[1] = json!(server.config.name);
+    row[4] = json!(member.active);
+    row[6] = json!(member.active_max);
+    row[7] = json!(counters.chosen.total());
+    row[8] = json!(counters.bytes_in.total());
+    row[9] = json!(counters.bytes_out.total());
+    row[13] = json!(counters.connect_errors.total());
+    row[14] = json!(counters.answer_errors.total());
+    row[15] = json!(counters.retries.total());
+    row[17] = json!(status(pool, member));
+    row[18] = json!(member.weight);
+    row[19] = json!(1);
+    row[20] = json!(0);
+    row[21] = json!(counters.checks_failed.total());
+    row[22] = json!(counters.downs.total());
+    row[23] = json!(since(pool, member).as_secs());
+    row[25] = json!(counters.reused.total());
+    row[26] = json!(server.idle_connections());
+    row[28] = json!(server.config.address.to_string());
+    row
+}
+
+fn of_pool(pool: &Pool, members: &[Member]) -> Vec<Value> {
+    let sum =
+        |of: fn(&Server) -> u64| json!(pool.servers().iter().map(|server| of(server)).sum::<u64>());
+    let usable = members.iter().filter(|member| member.is_usable());
+    let mut row = empty();
+    row[0] = json!(pool.name);
+    row[1] = json!("BACKEND");
+    row[2] = json!(pool.waiting());
+    row[4] = json!(members.iter().map(|member| member.active).sum::<usize>());
+    row[7] = sum(|server| server.counters.chosen.total());
+    row[8] = sum(|server| server.counters.bytes_in.total());
+    row[9] = sum(|server| server.counters.bytes_out.total());
+    row[13] = sum(|server| server.counters.connect_errors.total());
+    row[14] = sum(|server| server.counters.answer_errors.total());
+    row[15] = sum(|server| server.counters.retries.total());
+    row[17] = json!(if usable.clone().next().is_some() {
+        "UP"
+    } else {
+        "DOWN"
+    });
+    row[18] = json!(
+        usable
+            .clone()
+            .map(|member| u64::from(member.weight))
+            .sum::<u64>()
+    );
+    row[19] = json!(usable.count());
+    row[20] = json!(0);
+    row
+}
+
+fn status(pool: &Pool, member: &Member) -> &'static str {
+    match (member.admin, member.up) {
+        (Admin::Maintenance, _) => "MAINT",
+        (_, false) => "DOWN",
+        (Admin::Drain, true) => "DRAIN",
+        (Admin::Ready, true) if pool.config.check.is_none() => "no check",
+        (Admin::Ready, true) => "UP",
+    }
+}
+
+fn since(pool: &Pool, member: &Member) -> Duration {
+    pool.age().saturating_sub(member.since)
+}
+
+/// `show servers state`, in HAProxy's format 1, up to its column for checks.
+const STATE: [&str; 10] = [
+    "be_id",
+    "be_name",
+    "srv_id",
+    "srv_name",
+    "srv_addr",
+    "srv_op_state",
+    "srv_admin_state",
+    "srv_uweight",
+    "srv_iweight",
+    "srv_time_since_last_change",
+];
+
+/// HAProxy's number for a server that is up.
+const RUNNING: u8 = 2;
+/// Its bits for what operators say.
+const FORCED_MAINTENANCE: u8 = 0x01;
+const FORCED_DRAIN: u8 = 0x08;
+
+pub(super) fn servers_state(context: &Context, only: Option<&str>) -> Table {
+    let site = context.site();
+    let mut table = Table::new(&STATE);
+    for (id, watched) in site.pools.values().enumerate() {
+        let pool = &watched.pool;
+        if only.is_some_and(|only| only != pool.name) {
+            continue;
+        }
+        let members = pool.members();
+        for (index, (server, member)) in pool.servers().iter().zip(&members).enumerate() {
+            let is_up = member.up && member.admin != Admin::Maintenance;
+            table.row(vec![
+                json!(id + 1),
+                json!(pool.name),
+                json!(index + 1),
+                json!(server.config.name),
+                json!(server.config.address.to_string()),
+                json!(if is_up { RUNNING } else { 0 }),
+                json!(match member.admin {
+                    Admin::Ready => 0,
+                    Admin::Drain => FORCED_DRAIN,
+                    Admin::Maintenance => FORCED_MAINTENANCE,
+                }),
+                json!(member.weight),
+                json!(server.config.weight),
+                json!(since(pool, member).as_secs()),
+            ]);
+        }
+    }
+    table
+}

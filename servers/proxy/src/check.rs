@@ -1,0 +1,155 @@
+//! Finds out which servers are up: a task for each, in the class `URGENT`, so that a proxy which is
+//! busy does not take its servers for dead.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel::Class;
+use evenkeel::task::JoinSet;
+use evenkeel::time::{sleep, timeout};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::config::{self, CheckKind};
+use crate::pool::{Admin, Change, Pool};
+use crate::proxy_protocol;
+use crate::stream::{Ends, Stream};
+
+/// The longest first line of an answer, of which the status is needed alone.
+const LINE_BYTES_MAX: usize = 1_024;
+
+/// The checks of a pool, which end with this.
+#[derive(Debug)]
+pub struct Checks(JoinSet<()>);
+
+impl Checks {
+    /// Begins to check the servers of a pool, if its configuration says how.
+    pub fn begin(pool: &Arc<Pool>) -> Self {
+        let mut tasks = JoinSet::new();
+        if let Some(check) = &pool.config.check {
+            for index in 0..pool.servers().len() {
+                tasks.spawn_in(Class::URGENT, watch(Arc::clone(pool), check.clone(), index));
+            }
+        }
+        Self(tasks)
+    }
+
+    /// How many servers are checked.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// Why a server is not up.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Failed {
+    /// It cannot be reached.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// It takes too long.
+    #[error("no answer within {0:?}, check.timeout")]
+    Slow(Duration),
+    /// It answers with something else than an answer.
+    #[error("the answer does not begin as one of HTTP")]
+    NoAnswer,
+    /// It answers with another status.
+    #[error("the status is {0}, which check.expect does not have")]
+    Status(u16),
+}
+
+/// Checks a server once.
+///
+/// # Errors
+///
+/// [`Failed`]: it is not up.
+pub async fn once(check: &config::Check, server: &config::Server) -> Result<(), Failed> {
+    let attempt = timeout(check.timeout, attempt(check, server));
+    attempt.await.unwrap_or(Err(Failed::Slow(check.timeout)))
+}
+
+async fn watch(pool: Arc<Pool>, check: config::Check, index: usize) {
+    let server = Arc::clone(&pool.servers()[index]);
+    let name = format!("{}/{}", pool.name, server.config.name);
+    // Not all servers at the same moment.
+    let count = u32::try_from(pool.servers().len()).unwrap_or(u32::MAX);
+    let offset = check.interval / count.max(1) * u32::try_from(index).unwrap_or(0);
+    sleep(offset).await;
+    loop {
+        if pool.members()[index].admin != Admin::Maintenance {
+            let result = once(&check, &server.config).await;
+            if result.is_err() {
+                server.counters.checks_failed.one();
+            }
+            let change = pool.checked(index, result.is_ok());
+            match (change, result) {
+                (Change::Up, _) => eprintln!("evenkeel-proxy: server {name} is up"),
+                (Change::Down, Err(why)) => {
+                    eprintln!("evenkeel-proxy: server {name} is down: {why}");
+                }
+                _ => {}
+            }
+        }
+        sleep(check.interval).await;
+    }
+}
+
+async fn attempt(check: &config::Check, server: &config::Server) -> Result<(), Failed> {
+    let stream = Stream::connect(&server.address).await?;
+    let mut begin = Vec::new();
+    if let Some(version) = server.send_proxy {
+        proxy_protocol::write(version, &Ends::default(), &mut begin);
+    }
+    if check.kind == CheckKind::Http {
+        let address = server.address.to_string();
+        let host = check
+            .host
+            .as_deref()
+            .unwrap_or(if address.starts_with("unix:") {
+                "localhost"
+            } else {
+                &address
+            });
+        let request = format!(
+            "GET {} HTTP/1.1\r\nhost: {host}\r\nuser-agent: evenkeel-proxy\r\n\
+             connection: close\r\n\r\n",
+            check.path
+        );
+        begin.extend_from_slice(request.as_bytes());
+    }
+    (&stream).write_all(&begin).await?;
+    match check.kind {
+        CheckKind::Tcp => Ok(()),
+        CheckKind::Http => expected(check, status(&stream).await?),
+    }
+}
+
+fn expected(check: &config::Check, status: u16) -> Result<(), Failed> {
+    let is_expected = if check.expect.is_empty() {
+        (200..400).contains(&status)
+    } else {
+        check.expect.contains(&status)
+    };
+    if is_expected {
+        Ok(())
+    } else {
+        Err(Failed::Status(status))
+    }
+}
+
+/// The status in the first line of an answer.
+async fn status(mut stream: &Stream) -> Result<u16, Failed> {
+    let mut line = Vec::with_capacity(LINE_BYTES_MAX);
+    while memchr::memchr(b'\n', &line).is_none() && line.len() < LINE_BYTES_MAX {
+        if stream.read_buf(&mut line).await? == 0 {
+            break;
+        }
+    }
+    let end = memchr::memchr(b'\n', &line).ok_or(Failed::NoAnswer)?;
+    let text = std::str::from_utf8(&line[..end]).map_err(|_| Failed::NoAnswer)?;
+    let rest = text.strip_prefix("HTTP/1.").ok_or(Failed::NoAnswer)?;
+    let status = rest.split_ascii_whitespace().nth(1);
+    status
+        .and_then(|status| status.parse().ok())
+        .ok_or(Failed::NoAnswer)
+}

@@ -1,0 +1,375 @@
+//! What the format cannot say: names that have to be there, values out of range, and keys that
+//! mean nothing together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Range, RangeInclusive};
+use std::time::Duration;
+
+use toml::Spanned;
+
+use super::class::{BUILT_IN, OWN_MAX, OfClass};
+use super::error::Found;
+use super::pool::{Balance, CheckKind, HashOn, Pool};
+use super::values::{self, WEIGHT_MAX};
+use super::{Config, Listener, Mode, Route};
+use crate::stream::Address;
+
+/// Everything that is wrong, in the order of the text.
+pub(super) fn problems(config: &Config) -> Vec<Found> {
+    let mut examiner = Examiner {
+        config,
+        found: Vec::new(),
+    };
+    examiner.process();
+    examiner.classes();
+    for (name, listener) in &config.listeners {
+        examiner.name("listener", name, listener.span());
+        examiner.listener(name, listener);
+    }
+    examiner.addresses();
+    for (name, pool) in &config.pools {
+        examiner.name("pool", name, pool.span());
+        examiner.pool(name, pool);
+    }
+    examiner.found.sort_by_key(Found::start);
+    examiner.found
+}
+
+struct Examiner<'a> {
+    config: &'a Config,
+    found: Vec<Found>,
+}
+
+impl Examiner<'_> {
+    fn say(&mut self, at: Range<usize>, message: impl Into<String>) {
+        self.found.push(Found::new(at, message.into()));
+    }
+
+    fn process(&mut self) {
+        let (at, process) = (self.config.process.span(), self.config.process.get_ref());
+        let (workers, connections) = (process.workers, process.connections_max);
+        if self.config.listeners.is_empty() {
+            let example = values::BIND_EXAMPLE;
+            self.say(
+                0..0,
+                format!("nothing listens: add a [listener.NAME] with bind = \"{example}\""),
+            );
+        }
+        if workers.is_some_and(|workers| !(1..=1_024).contains(&workers)) {
+            self.say(at.clone(), "process.workers has to be between 1 and 1024");
+        }
+        if connections == 0 {
+            self.say(at, "process.connections_max has to be 1 or more");
+        }
+    }
+
+    fn classes(&mut self) {
+        let is_own = |name: &&String| !BUILT_IN.contains(&name.as_str());
+        let own = self.config.classes.keys().filter(is_own).count();
+        if own > OWN_MAX {
+            let said = format!("there are {own} classes of your own, and {OWN_MAX} are allowed");
+            self.say(0..0, said);
+        }
+        for (name, class) in &self.config.classes {
+            self.class(name, class);
+        }
+    }
+
+    fn class(&mut self, name: &str, class: &Spanned<OfClass>) {
+        let (at, class) = (class.span(), class.get_ref());
+        let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+        if !(1..=32).contains(&name.len()) || !name.bytes().all(is_of_name) {
+            self.say(
+                at.clone(),
+                format!("{name:?} is no name for a class: take 1 to 32 letters, digits, `_`, `-`"),
+            );
+        }
+        let share = class.share.unwrap_or(1) as usize;
+        self.within(
+            at.clone(),
+            &format!("class {name}"),
+            [("share", share, 1..=10_000)],
+        );
+        let (least, most) = (Duration::from_micros(10), Duration::from_secs(10));
+        let target = class.latency_target;
+        if target.is_some_and(|target| !(least..=most).contains(&target)) {
+            let said = format!("class {name}: latency_target has to be from 10us to 10s");
+            self.say(at, said);
+        }
+    }
+
+    fn class_is_there(&mut self, class: Option<&Spanned<String>>) {
+        let Some(class) = class else { return };
+        let name = class.get_ref();
+        if BUILT_IN.contains(&name.as_str()) || self.config.classes.contains_key(name) {
+            return;
+        }
+        let own = self.config.classes.keys().map(String::as_str);
+        let names: Vec<&str> = BUILT_IN.into_iter().chain(own).collect();
+        self.say(
+            class.span(),
+            format!(
+                "there is no class {name:?}: add [class.{name}], or take one of {}",
+                names.join(", ")
+            ),
+        );
+    }
+
+    /// Names stand in commands and in columns.
+    fn name(&mut self, of: &str, name: &str, at: Range<usize>) {
+        let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+        if name.is_empty() || name.len() > 64 || !name.bytes().all(is_of_name) {
+            self.say(
+                at,
+                format!(
+                    "{name:?} is no name for a {of}: take up to 64 letters, digits, `_`, `-` and \
+                     `.`"
+                ),
+            );
+        }
+    }
+
+    fn listener(&mut self, name: &str, listener: &Spanned<Listener>) {
+        let (at, listener) = (listener.span(), listener.get_ref());
+        if let Some(pool) = &listener.pool {
+            self.pool_is_there(pool);
+        }
+        self.class_is_there(listener.class.as_ref());
+        match listener.mode {
+            Mode::Tcp => {
+                if listener.pool.is_none() {
+                    self.say(
+                        at.clone(),
+                        format!("listener {name} has mode \"tcp\" and no pool"),
+                    );
+                }
+                if let Some(route) = listener.routes.first() {
+                    self.say(
+                        route.span(),
+                        format!("listener {name} has mode \"tcp\"; only \"http\" has routes"),
+                    );
+                }
+                self.hashes_what_tcp_has(listener);
+            }
+            Mode::Http if listener.pool.is_none() && listener.routes.is_empty() => self.say(
+                at.clone(),
+                format!("listener {name} sends requests nowhere: give it a pool, or routes"),
+            ),
+            Mode::Http => {}
+        }
+        for route in &listener.routes {
+            self.route(route);
+        }
+        let ranges = [
+            ("connections_max", listener.connections_max, 1..=usize::MAX),
+            (
+                "connections_per_client_max",
+                listener.connections_per_client_max,
+                1..=usize::MAX,
+            ),
+            ("head_bytes_max", listener.head_bytes_max, 1_024..=1 << 20),
+        ];
+        self.within(at, &format!("listener {name}"), ranges);
+    }
+
+    fn within<const N: usize>(
+        &mut self,
+        at: Range<usize>,
+        whose: &str,
+        ranges: [(&str, usize, RangeInclusive<usize>); N],
+    ) {
+        for (key, value, range) in ranges {
+            if range.contains(&value) {
+                continue;
+            }
+            let (least, most) = (range.start(), range.end());
+            let said = if *most == usize::MAX {
+                format!("{whose}: {key} is {value}, and has to be {least} or more")
+            } else {
+                format!("{whose}: {key} is {value}, and has to be between {least} and {most}")
+            };
+            self.say(at.clone(), said);
+        }
+    }
+
+    fn hashes_what_tcp_has(&mut self, listener: &Listener) {
+        let Some(name) = &listener.pool else { return };
+        let Some(pool) = self.config.pools.get(name.get_ref()) else {
+            return;
+        };
+        match &pool.get_ref().hash_on {
+            Some(what) if *what.get_ref() != HashOn::Client => self.say(
+                name.span(),
+                format!(
+                    "pool {} hashes something of requests, and this listener has mode \"tcp\": \
+                     give the pool hash_on = \"client\"",
+                    name.get_ref()
+                ),
+            ),
+            _ => {}
+        }
+    }
+
+    fn pool_is_there(&mut self, pool: &Spanned<String>) {
+        if self.config.pools.contains_key(pool.get_ref()) {
+            return;
+        }
+        let names: Vec<&str> = self.config.pools.keys().map(String::as_str).collect();
+        let there = if names.is_empty() {
+            "there is none".to_owned()
+        } else {
+            format!("there are {}", names.join(", "))
+        };
+        let name = pool.get_ref();
+        self.say(
+            pool.span(),
+            format!("there is no pool {name:?}: add [pool.{name}], or name another one; {there}"),
+        );
+    }
+
+    fn route(&mut self, route: &Spanned<Route>) {
+        let (at, route) = (route.span(), route.get_ref());
+        self.pool_is_there(&route.pool);
+        self.class_is_there(route.class.as_ref());
+        let is_open = route.host.is_none() && route.path.is_none();
+        if is_open && route.methods.is_none() && route.headers.is_empty() {
+            self.say(
+                at.clone(),
+                "this route has no condition, so it takes all requests: name the pool as that of \
+                 the listener instead",
+            );
+        }
+        if let Some(host) = &route.host {
+            let name = host.strip_prefix("*.").unwrap_or(host);
+            let is_of_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte);
+            let has_port = !name.starts_with('[') && name.contains(':');
+            if name.is_empty() || has_port || !name.bytes().all(is_of_host) {
+                self.say(
+                    at.clone(),
+                    format!(
+                        "{host:?} is no host: write a name without a port, such as \
+                         \"www.example.org\" or \"*.example.org\""
+                    ),
+                );
+            }
+        }
+        if let Some(path) = route.path.as_deref().filter(|path| !is_path(path)) {
+            self.say(
+                at.clone(),
+                format!("{path:?} is no beginning of a path: write it from its \"/\" on"),
+            );
+        }
+        let methods = route.methods.iter().flatten();
+        for name in methods.chain(route.headers.keys()) {
+            if !values::is_token(name) {
+                self.say(
+                    at.clone(),
+                    format!("{name:?} is no name of a method or a header"),
+                );
+            }
+        }
+        if route.methods.as_ref().is_some_and(Vec::is_empty) {
+            self.say(
+                at,
+                "methods is empty, so this route takes nothing: leave the key out",
+            );
+        }
+    }
+
+    /// Two listeners at one address.
+    fn addresses(&mut self) {
+        let mut seen = BTreeMap::new();
+        for (name, listener) in &self.config.listeners {
+            let bind = &listener.get_ref().bind;
+            let takes_any = matches!(bind.get_ref(), Address::Tcp(text) if text.ends_with(":0"));
+            if takes_any {
+                continue;
+            }
+            if let Some(other) = seen.insert(bind.get_ref(), name) {
+                let said = format!(
+                    "listeners {other} and {name} have the same address; give one of them another"
+                );
+                self.found.push(Found::new(bind.span(), said));
+            }
+        }
+    }
+
+    fn pool(&mut self, name: &str, pool: &Spanned<Pool>) {
+        let (at, pool) = (pool.span(), pool.get_ref());
+        if pool.servers.is_empty() {
+            let said = format!("pool {name} has no server: add a [[pool.{name}.server]]");
+            self.say(at.clone(), said);
+        }
+        match (&pool.hash_on, pool.balance) {
+            (None, Balance::Hash) => self.say(
+                at.clone(),
+                format!("pool {name} is balanced by hash of nothing: add hash_on = \"client\""),
+            ),
+            (Some(what), Balance::RoundRobin | Balance::LeastConnections) => self.say(
+                what.span(),
+                format!("pool {name} hashes nothing: add balance = \"hash\", or drop hash_on"),
+            ),
+            _ => {}
+        }
+        let mut names = BTreeSet::new();
+        for server in &pool.servers {
+            let (at, server) = (server.span(), server.get_ref());
+            self.name("server", &server.name, at.clone());
+            if !names.insert(&server.name) {
+                let said = format!("pool {name} has two servers with the name {}", server.name);
+                self.say(at.clone(), said);
+            }
+            let ranges = [
+                ("weight", server.weight as usize, 0..=WEIGHT_MAX as usize),
+                ("connections_max", server.connections_max, 1..=usize::MAX),
+            ];
+            self.within(at, &format!("server {name}/{}", server.name), ranges);
+        }
+        let retries = pool.retries;
+        let ranges = [
+            ("retries.max", retries.max as usize, 0..=10),
+            (
+                "retries.budget_percent",
+                retries.budget_percent as usize,
+                0..=100,
+            ),
+            ("retries.reserve", retries.reserve as usize, 0..=100_000),
+        ];
+        self.within(at.clone(), &format!("pool {name}"), ranges);
+        self.check(name, pool, at);
+    }
+
+    fn check(&mut self, name: &str, pool: &Pool, at: Range<usize>) {
+        let Some(check) = &pool.check else { return };
+        let ranges = [
+            ("check.rise", check.rise as usize, 1..=100),
+            ("check.fall", check.fall as usize, 1..=100),
+        ];
+        self.within(at.clone(), &format!("pool {name}"), ranges);
+        let host = check.host.as_deref().unwrap_or("host");
+        let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
+        if !is_path(&check.path) || host.is_empty() || !is_plain(host) {
+            let said = format!("pool {name}: check.path and check.host make no request");
+            self.say(at.clone(), said);
+        }
+        if check.kind == CheckKind::Tcp && !(check.expect.is_empty() && check.host.is_none()) {
+            let said = format!("pool {name}: a check by \"tcp\" has no host and expects no status");
+            self.say(at.clone(), said);
+        }
+        if check
+            .expect
+            .iter()
+            .any(|status| !(200..600).contains(status))
+        {
+            self.say(
+                at,
+                format!("pool {name}: check.expect has to be of 200 to 599"),
+            );
+        }
+    }
+}
+
+fn is_path(text: &str) -> bool {
+    let is_of_path = |byte: u8| byte.is_ascii_graphic() && byte != b'#';
+    text.starts_with('/') && text.bytes().all(is_of_path)
+}

@@ -1,0 +1,228 @@
+//! What the operator wrote: a file in TOML.
+//!
+//! [`read`] gives it with everything checked that can be checked without the network: keys that
+//! are unknown, names that nothing has, values out of range. Every error says its line. The
+//! defaults survive clients that send or take slowly; what they are stands beside each key.
+
+mod class;
+mod error;
+mod examine;
+mod pool;
+mod values;
+
+pub use class::{BUILT_IN, OfClass};
+pub use error::{ConfigError, Problem};
+pub use pool::{Balance, Check, CheckKind, HashOn, Pool, PoolTimeouts, Queue, Retries, Server};
+pub use values::{BIND_EXAMPLE, WEIGHT_MAX};
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::stream::Address;
+
+/// A whole configuration.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// What concerns the process.
+    #[serde(default = "values::process")]
+    pub process: Spanned<Process>,
+    /// Classes of work, by name.
+    #[serde(default, rename = "class")]
+    pub classes: BTreeMap<String, Spanned<OfClass>>,
+    /// Where clients connect, by name.
+    #[serde(default, rename = "listener")]
+    pub listeners: BTreeMap<String, Spanned<Listener>>,
+    /// Where they are sent, by name.
+    #[serde(default, rename = "pool")]
+    pub pools: BTreeMap<String, Spanned<Pool>>,
+}
+
+/// What concerns the process; a change of it needs a restart.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Process {
+    /// Threads that run tasks; as many as there are processors, if it is not given.
+    pub workers: Option<usize>,
+    /// Connections of clients, of all listeners together. More wait to be accepted.
+    pub connections_max: usize,
+    /// How long connections may go on after the signal to end.
+    #[serde(deserialize_with = "values::time")]
+    pub drain: Duration,
+    /// The path of the socket for operators.
+    pub admin_socket: Option<PathBuf>,
+    /// The address of the page with the runtime's statistics, and of its metrics.
+    pub admin_page: Option<String>,
+}
+
+impl Default for Process {
+    fn default() -> Self {
+        Self {
+            workers: None,
+            connections_max: 20_000,
+            drain: Duration::from_secs(30),
+            admin_socket: None,
+            admin_page: None,
+        }
+    }
+}
+
+/// Where clients connect.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Listener {
+    /// The address.
+    pub bind: Spanned<Address>,
+    /// What is spoken there.
+    pub mode: Mode,
+    /// Where connections go, or requests that no route takes.
+    pub pool: Option<Spanned<String>>,
+    /// Clients are proxies, and begin with a header of the PROXY protocol.
+    #[serde(default)]
+    pub accept_proxy: bool,
+    /// The class of its connections; `normal`, if it is not given.
+    pub class: Option<Spanned<String>>,
+    /// Connections of all clients.
+    #[serde(default = "values::connections_max")]
+    pub connections_max: usize,
+    /// Connections of one address.
+    #[serde(default = "values::connections_per_client_max")]
+    pub connections_per_client_max: usize,
+    /// The largest head of a request, and of an answer.
+    #[serde(default = "values::head_bytes_max")]
+    pub head_bytes_max: usize,
+    /// Bytes a second by which a body gets its time back, so that it may not be slower for longer
+    /// than that; 0 switches this off.
+    #[serde(default = "values::body_rate_min")]
+    pub body_rate_min: u64,
+    /// What becomes of `X-Forwarded-For`.
+    #[serde(default)]
+    pub forwarded_for: ForwardedFor,
+    /// How long clients may take.
+    #[serde(default)]
+    pub timeouts: ListenerTimeouts,
+    /// Which requests go where, in order: the first one that fits is taken.
+    #[serde(default, rename = "route")]
+    pub routes: Vec<Spanned<Route>>,
+}
+
+/// What is spoken at a listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Bytes are passed on as they are.
+    Tcp,
+    /// HTTP/1.1.
+    Http,
+}
+
+/// What becomes of `X-Forwarded-For`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ForwardedFor {
+    /// Says the client's address; what the client said is dropped.
+    #[default]
+    Replace,
+    /// The client's address comes after what it said, for clients that are proxies.
+    Append,
+    /// Stays as it is.
+    Keep,
+}
+
+/// How long clients may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ListenerTimeouts {
+    /// For a header of the PROXY protocol.
+    #[serde(deserialize_with = "values::time")]
+    pub proxy_header: Duration,
+    /// For the head of a request, from its first byte, and of the first one from the connection.
+    #[serde(deserialize_with = "values::time")]
+    pub head: Duration,
+    /// For a body, in waiting for the client; bytes give it back, by `body_rate_min`.
+    #[serde(deserialize_with = "values::time")]
+    pub body: Duration,
+    /// Between two requests.
+    #[serde(deserialize_with = "values::time")]
+    pub keep_alive: Duration,
+    /// Without a byte in either direction, with TCP and after an upgrade such as to a WebSocket.
+    #[serde(deserialize_with = "values::time")]
+    pub idle: Duration,
+}
+
+impl Default for ListenerTimeouts {
+    fn default() -> Self {
+        Self {
+            proxy_header: Duration::from_secs(5),
+            head: Duration::from_secs(10),
+            body: Duration::from_secs(30),
+            keep_alive: Duration::from_secs(60),
+            idle: Duration::from_secs(300),
+        }
+    }
+}
+
+/// Requests that go to a pool of their own. All conditions have to be met.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Route {
+    /// The host, without its port; `*.example.org` takes all names below `example.org`.
+    pub host: Option<String>,
+    /// The path, or the beginning of it up to a `/`.
+    pub path: Option<String>,
+    /// One of these methods.
+    pub methods: Option<Vec<String>>,
+    /// These headers with these values; `*` takes any value.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// The pool.
+    pub pool: Spanned<String>,
+    /// The class of these requests, from the end of their heads on; that of the listener, if it is
+    /// not given.
+    pub class: Option<Spanned<String>>,
+}
+
+/// Reads and checks a file.
+///
+/// # Errors
+///
+/// [`ConfigError`]: it cannot be read, or what is wrong with it.
+pub fn read(path: &Path) -> Result<Config, ConfigError> {
+    let shown = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Read {
+        file: shown.clone(),
+        error,
+    })?;
+    parse(&shown, &text)
+}
+
+/// Reads and checks a text, whose name is for errors.
+///
+/// # Errors
+///
+/// [`ConfigError`]: what is wrong with it.
+pub fn parse(file: &str, text: &str) -> Result<Config, ConfigError> {
+    let wrong = |found: Vec<error::Found>| ConfigError::Wrong {
+        problems: found
+            .into_iter()
+            .map(|found| Problem::new(file, text, found))
+            .collect(),
+    };
+    let config: Config = toml::from_str(text).map_err(|error| {
+        let at = error.span().unwrap_or_default();
+        wrong(vec![error::Found::new(at, error.message().to_owned())])
+    })?;
+    let found = examine::problems(&config);
+    if found.is_empty() {
+        Ok(config)
+    } else {
+        Err(wrong(found))
+    }
+}
+
+#[cfg(test)]
+mod tests;

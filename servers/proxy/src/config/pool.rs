@@ -1,0 +1,213 @@
+//! Where clients are sent: pools of servers.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::values;
+use crate::proxy_protocol::Version;
+use crate::stream::Address;
+
+/// Servers that do the same.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pool {
+    /// How one is chosen.
+    #[serde(default)]
+    pub balance: Balance,
+    /// What is hashed, if that is by hash.
+    pub hash_on: Option<Spanned<HashOn>>,
+    /// The servers.
+    #[serde(default, rename = "server")]
+    pub servers: Vec<Spanned<Server>>,
+    /// How to find out which of them are up; without it, all are.
+    pub check: Option<Check>,
+    /// How often something is tried again.
+    #[serde(default)]
+    pub retries: Retries,
+    /// Who waits while all servers are busy.
+    #[serde(default)]
+    pub queue: Queue,
+    /// How long a server that comes up takes to get its whole share.
+    #[serde(default, deserialize_with = "values::optional_time")]
+    pub slow_start: Option<Duration>,
+    /// How long servers may take.
+    #[serde(default)]
+    pub timeouts: PoolTimeouts,
+    /// Connections to each server that are kept for the next request.
+    #[serde(default = "values::idle_connections_max")]
+    pub idle_connections_max: usize,
+}
+
+/// How a server is chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Balance {
+    /// In turn, by weight.
+    #[default]
+    RoundRobin,
+    /// The one with the fewest connections for its weight.
+    LeastConnections,
+    /// The same one for the same key, as long as it is there.
+    Hash,
+}
+
+/// What is hashed: `client`, `path` or `header:NAME`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum HashOn {
+    /// The client's address.
+    Client,
+    /// The path, without its query.
+    Path,
+    /// The value of a header; requests without it go by the client's address.
+    Header(String),
+}
+
+impl TryFrom<String> for HashOn {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.as_str() {
+            "client" => Ok(Self::Client),
+            "path" => Ok(Self::Path),
+            other => match other.strip_prefix("header:") {
+                Some(name) if values::is_token(name) => Ok(Self::Header(name.to_owned())),
+                _ => Err(format!(
+                    "{other:?} is nothing to hash: write \"client\", \"path\" or \"header:NAME\""
+                )),
+            },
+        }
+    }
+}
+
+/// A server.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Server {
+    /// Its name, for operators.
+    pub name: String,
+    /// Its address.
+    pub address: Address,
+    /// Its part of the work, from 0 to 256.
+    #[serde(default = "values::weight")]
+    pub weight: u32,
+    /// Connections to it that are in use.
+    #[serde(default = "values::server_connections_max")]
+    pub connections_max: usize,
+    /// It is told by the PROXY protocol whose connection it is. Such connections are not kept.
+    pub send_proxy: Option<Version>,
+}
+
+/// How to find out which servers are up.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Check {
+    /// What is tried.
+    pub kind: CheckKind,
+    /// The path that is asked for.
+    #[serde(default = "values::root")]
+    pub path: String,
+    /// The host that is asked for; the server's address, if it is not given.
+    pub host: Option<String>,
+    /// Statuses of a server that is up; 200 to 399, if none are given.
+    #[serde(default)]
+    pub expect: Vec<u16>,
+    /// The time between two checks.
+    #[serde(default = "values::two_seconds", deserialize_with = "values::time")]
+    pub interval: Duration,
+    /// For the whole check.
+    #[serde(default = "values::two_seconds", deserialize_with = "values::time")]
+    pub timeout: Duration,
+    /// After so many good checks in a row it is up.
+    #[serde(default = "values::rise")]
+    pub rise: u32,
+    /// After so many bad ones it is down.
+    #[serde(default = "values::fall")]
+    pub fall: u32,
+}
+
+/// What a check tries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CheckKind {
+    /// To connect.
+    Tcp,
+    /// A request.
+    Http,
+}
+
+/// How often something is tried again that may be: a connection that was not made, and a request
+/// without effects over a connection that the server had closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Retries {
+    /// Attempts after the first one.
+    pub max: u32,
+    /// Retries of the whole pool, in percent of its requests, so that they cannot multiply the load
+    /// of servers that fail for it.
+    pub budget_percent: u32,
+    /// As many are allowed in any case, saved up while there were none.
+    pub reserve: u32,
+}
+
+impl Default for Retries {
+    fn default() -> Self {
+        Self {
+            max: 2,
+            budget_percent: 20,
+            reserve: 10,
+        }
+    }
+}
+
+/// Who waits while all servers have their `connections_max`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Queue {
+    /// So many wait.
+    pub max: usize,
+    /// For so long.
+    #[serde(deserialize_with = "values::time")]
+    pub timeout: Duration,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self {
+            max: 1_000,
+            timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+/// How long servers may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PoolTimeouts {
+    /// For a connection.
+    #[serde(deserialize_with = "values::time")]
+    pub connect: Duration,
+    /// For the head of the answer, from the end of the request's head.
+    #[serde(deserialize_with = "values::time")]
+    pub answer: Duration,
+    /// Without a byte of the answer's body, and without taking any of the request's.
+    #[serde(deserialize_with = "values::time")]
+    pub body: Duration,
+    /// For which a connection is kept: shorter than common servers keep theirs, since a request
+    /// that meets a closing connection may be lost.
+    #[serde(deserialize_with = "values::time")]
+    pub keep: Duration,
+}
+
+impl Default for PoolTimeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(5),
+            answer: Duration::from_secs(60),
+            body: Duration::from_secs(60),
+            keep: Duration::from_secs(4),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Numbers that are counted by many tasks and read for reports.
+//!
+//! All accesses are `Relaxed`: nothing is decided by them, and no other memory is read by their
+//! value.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// One more.
+    pub fn one(&self) {
+        self.add(1);
+    }
+
+    /// So many more.
+    pub fn add(&self, number: u64) {
+        // Relaxed: a statistic.
+        self.0.fetch_add(number, Ordering::Relaxed);
+    }
+
+    /// How many there have been.
+    pub fn total(&self) -> u64 {
+        // Relaxed: a statistic.
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What was counted of a listener.
+#[derive(Debug, Default)]
+pub struct OfListener {
+    /// Connections that were taken.
+    pub connections: Counter,
+    /// Connections that were refused for a limit.
+    pub refused: Counter,
+    /// Requests whose head was read.
+    pub requests: Counter,
+    /// Requests that were answered with an error for what they say.
+    pub bad_requests: Counter,
+    /// Bytes that clients sent.
+    pub bytes_in: Counter,
+    /// Bytes that clients were sent.
+    pub bytes_out: Counter,
+}
+
+/// What was counted of a server.
+#[derive(Debug, Default)]
+pub struct OfServer {
+    /// Connections or requests that it was chosen for.
+    pub chosen: Counter,
+    /// Connections to it that failed.
+    pub connect_errors: Counter,
+    /// Answers that did not come, or could not be read.
+    pub answer_errors: Counter,
+    /// Attempts after which another one was made.
+    pub retries: Counter,
+    /// Requests that went over a connection which was there already.
+    pub reused: Counter,
+    /// Checks that failed.
+    pub checks_failed: Counter,
+    /// How often it went down.
+    pub downs: Counter,
+    /// Bytes that it was sent.
+    pub bytes_in: Counter,
+    /// Bytes that it sent.
+    pub bytes_out: Counter,
+}

@@ -1,0 +1,402 @@
+//! One request and its answer.
+//!
+//! ```text
+//!  dial ──▶ head and body to the server ──▶ head of the answer ──▶ its body to the client ──▶ next
+//!   ▲            │ (at the same time)              │ 101
+//!   └─ closed before any byte of an answer,        └──▶ relay, until both have ended
+//!      and it may be sent twice
+//! ```
+//!
+//! A body is sent while the answer is waited for, since a server may answer before it has read all,
+//! and a client may wait for `100 Continue`. If the answer comes first, the client's connection
+//! ends after it: what is left of the body stands before the next request.
+
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use evenkeel::Class;
+use evenkeel::time::timeout;
+
+use super::answer::{Answer, read_answer};
+use super::body::{Broken, Target, Transfer};
+use super::chunks::Recode;
+use super::framing::Framing;
+use super::patience::Patience;
+use super::refusal::Refusal;
+use super::rewrite::OfResponse;
+use crate::pool::{Dialled, NoConnection, Pool, Server, dial};
+use crate::relay;
+use crate::server::Front;
+use crate::stream::{Ends, Stream};
+
+/// Whose request it is.
+#[derive(Debug)]
+pub(super) struct Client<'a> {
+    pub(super) stream: &'a mut Stream,
+    /// What was read of it.
+    pub(super) buffer: &'a mut BytesMut,
+    pub(super) ends: &'a Ends,
+    pub(super) front: &'a Front,
+}
+
+/// What is to be done with a request.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) pool: Arc<Pool>,
+    pub(super) class: Class,
+    pub(super) key: u64,
+    pub(super) head: Vec<u8>,
+    pub(super) framing: Framing,
+    pub(super) is_repeatable: bool,
+    pub(super) is_for_head: bool,
+    /// The client speaks HTTP/1.0.
+    pub(super) is_old: bool,
+    pub(super) persists: bool,
+    pub(super) upgrades: bool,
+}
+
+/// How it has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Another request may follow.
+    Next,
+    /// The client's connection ends.
+    Close,
+    /// It ends, and the client may still be sending.
+    Linger,
+    /// It ends so that the client sees that something is missing.
+    Reset,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The server has closed the connection before any byte of one.
+    Lost(io::Error),
+    /// What the server does is wrong.
+    Server(String),
+    /// It takes too long.
+    ServerSlow,
+    /// The client sends something that is no body.
+    Bad(super::chunks::BadChunk),
+    /// It takes too long.
+    ClientSlow,
+    /// It has gone.
+    ClientGone,
+}
+
+/// Sends a request to a server, and its answer to the client.
+///
+/// # Errors
+///
+/// [`Refusal`]: the client is to be answered with this, and its connection ends.
+pub(super) async fn exchange(mut client: Client<'_>, plan: Plan) -> Result<End, Refusal> {
+    let pool = &plan.pool;
+    pool.earn_retry();
+    let mut tried = Vec::new();
+    let mut repeats = 0;
+    loop {
+        let dialled = dial(pool, plan.key, client.ends, repeats == 0, &mut tried);
+        let dialled = dialled.await.map_err(|error| no_connection(&error))?;
+        let server = Arc::clone(dialled.lease.server());
+        let is_reused = dialled.is_reused;
+        let fault = match once(&mut client, &plan, dialled).await {
+            Ok(end) => return Ok(end),
+            Err(fault) => fault,
+        };
+        if matches!(fault, Fault::Lost(_) | Fault::Server(_) | Fault::ServerSlow) {
+            server.counters.answer_errors.one();
+        }
+        let may_repeat = is_reused && plan.is_repeatable && repeats < pool.config.retries.max;
+        if matches!(fault, Fault::Lost(_)) && may_repeat && pool.spend_retry() {
+            server.counters.retries.one();
+            repeats += 1;
+            continue;
+        }
+        return refused(fault, &plan, &server);
+    }
+}
+
+fn no_connection(error: &NoConnection) -> Refusal {
+    Refusal::new(503, error)
+}
+
+/// What the client is told.
+fn refused(fault: Fault, plan: &Plan, server: &Server) -> Result<End, Refusal> {
+    let name = format!("server {}/{}", plan.pool.name, server.config.name);
+    Err(match fault {
+        Fault::Lost(error) => Refusal::new(
+            502,
+            format!("{name} closed the connection without an answer ({error}); see its log"),
+        ),
+        Fault::Server(why) => Refusal::new(502, format!("{name} {why}; see its log")),
+        Fault::ServerSlow => {
+            let time = plan.pool.config.timeouts.answer;
+            let text = format!("{name} has not answered within {time:?}, timeouts.answer");
+            Refusal::new(504, text)
+        }
+        Fault::Bad(why) => Refusal::new(400, why),
+        Fault::ClientSlow => Refusal::new(408, "the body comes too slowly; send it faster"),
+        Fault::ClientGone => return Ok(End::Close),
+    })
+}
+
+/// One attempt.
+async fn once(client: &mut Client<'_>, plan: &Plan, dialled: Dialled) -> Result<End, Fault> {
+    let Dialled {
+        lease,
+        stream: mut origin,
+        ..
+    } = dialled;
+    let server = Arc::clone(lease.server());
+    let mut arrived = BytesMut::new();
+    let done = if plan.framing == Framing::None {
+        without_body(client, plan, &server, &mut origin, &mut arrived).await?
+    } else {
+        with_body(client, plan, &server, &origin, &mut arrived).await?
+    };
+    if done.server_persists && arrived.is_empty() && server.config.send_proxy.is_none() {
+        let config = &plan.pool.config;
+        server.keep(origin, config.timeouts.keep, config.idle_connections_max);
+    }
+    // Not before, so that whoever gets the place finds the connection.
+    drop(lease);
+    Ok(done.end)
+}
+
+/// What is left after an answer.
+struct Done {
+    end: End,
+    server_persists: bool,
+}
+
+impl Done {
+    const fn with(end: End) -> Self {
+        Self {
+            end,
+            server_persists: false,
+        }
+    }
+}
+
+async fn without_body(
+    client: &mut Client<'_>,
+    plan: &Plan,
+    server: &Server,
+    origin: &mut Stream,
+    arrived: &mut BytesMut,
+) -> Result<Done, Fault> {
+    let mut target = to_server(client.front, plan, server, origin);
+    target.send(&plan.head).await.map_err(Fault::Lost)?;
+    let limit = plan.pool.config.timeouts.answer;
+    let answer = timeout(
+        limit,
+        read_answer(client.stream, client.front, plan, (server, origin), arrived),
+    );
+    let answer = answer.await.map_err(|_| Fault::ServerSlow)??;
+    if answer.upgrades {
+        return Ok(upgraded(client, answer, (server, origin), arrived).await);
+    }
+    let closes = closes(client.front, plan, &answer);
+    let (framing, server_persists) = (answer.framing, answer.persists);
+    let down = download(
+        client.stream,
+        client.front,
+        plan,
+        (server, origin),
+        answer,
+        closes,
+        arrived,
+    );
+    let recode = recode(plan);
+    let result = down
+        .run(framing, recode, client.front.config.head_bytes_max)
+        .await;
+    let mut done = finished(result, closes, has_end(plan, framing), server);
+    done.server_persists &= server_persists;
+    Ok(done)
+}
+
+async fn with_body(
+    client: &mut Client<'_>,
+    plan: &Plan,
+    server: &Server,
+    origin: &Stream,
+    arrived: &mut BytesMut,
+) -> Result<Done, Fault> {
+    let (stream, front) = (&*client.stream, client.front);
+    let config = &front.config;
+    let upload = Transfer {
+        from: stream,
+        patience: Patience::in_all(config.timeouts.body, config.body_rate_min),
+        to: to_server(front, plan, server, origin),
+        buffer: client.buffer,
+        out: plan.head.clone(),
+    };
+    let mut upload = pin!(upload.run(plan.framing, Recode::Chunks, config.head_bytes_max));
+    let mut is_going = true;
+    let mut is_whole = false;
+    let answer = {
+        let mut answer = pin!(read_answer(stream, front, plan, (server, origin), arrived));
+        tokio::select! {
+            biased;
+            uploaded = &mut upload => {
+                is_going = false;
+                is_whole = sent(uploaded)?;
+                let answer = timeout(plan.pool.config.timeouts.answer, answer);
+                answer.await.map_err(|_| Fault::ServerSlow)??
+            }
+            answer = &mut answer => answer?,
+        }
+    };
+    let closes = closes(front, plan, &answer) || !is_whole;
+    let (framing, server_persists) = (answer.framing, answer.persists);
+    let down = download(
+        stream,
+        front,
+        plan,
+        (server, origin),
+        answer,
+        closes,
+        arrived,
+    );
+    let mut down = pin!(down.run(framing, recode(plan), config.head_bytes_max));
+    let result = loop {
+        tokio::select! {
+            biased;
+            uploaded = &mut upload, if is_going => {
+                is_going = false;
+                is_whole = uploaded.is_ok();
+                if matches!(uploaded, Err(Broken::From(_) | Broken::Bad(_))) {
+                    return Ok(Done::with(End::Reset));
+                }
+            }
+            result = &mut down => break result,
+        }
+    };
+    let mut done = finished(result, closes, has_end(plan, framing), server);
+    done.server_persists &= server_persists && is_whole;
+    if done.end == End::Close && !is_whole {
+        done.end = End::Linger;
+    }
+    Ok(done)
+}
+
+/// Whether the whole body was sent, if an answer may still come.
+fn sent(uploaded: Result<(), Broken>) -> Result<bool, Fault> {
+    match uploaded {
+        Ok(()) => Ok(true),
+        // It may have answered before.
+        Err(Broken::To) => Ok(false),
+        Err(Broken::From(error)) if error.kind() == io::ErrorKind::TimedOut => {
+            Err(Fault::ClientSlow)
+        }
+        Err(Broken::From(_)) => Err(Fault::ClientGone),
+        Err(Broken::Bad(why)) => Err(Fault::Bad(why)),
+    }
+}
+
+fn to_server<'a>(
+    front: &'a Front,
+    plan: &Plan,
+    server: &'a Server,
+    origin: &'a Stream,
+) -> Target<'a> {
+    Target {
+        stream: origin,
+        patience: Patience::each(plan.pool.config.timeouts.body),
+        counters: [&server.counters.bytes_in, &front.counters.bytes_in],
+    }
+}
+
+/// The body of an answer on its way to the client, with its head.
+fn download<'a>(
+    stream: &'a Stream,
+    front: &'a Front,
+    plan: &Plan,
+    (server, origin): (&'a Server, &'a Stream),
+    answer: Answer,
+    closes: bool,
+    arrived: &'a mut BytesMut,
+) -> Transfer<'a> {
+    let config = &front.config;
+    let mut out = answer.out;
+    OfResponse::end(closes, plan.is_old, &mut out);
+    Transfer {
+        from: origin,
+        patience: Patience::each(plan.pool.config.timeouts.body),
+        to: Target {
+            stream,
+            patience: Patience::in_all(config.timeouts.body, config.body_rate_min),
+            counters: [&server.counters.bytes_out, &front.counters.bytes_out],
+        },
+        buffer: arrived,
+        out,
+    }
+}
+
+/// HTTP/1.0 knows no chunks.
+fn recode(plan: &Plan) -> Recode {
+    if plan.is_old {
+        Recode::Plain
+    } else {
+        Recode::Chunks
+    }
+}
+
+/// Whether the client's connection ends after the answer.
+fn closes(front: &Front, plan: &Plan, answer: &Answer) -> bool {
+    !plan.persists || !has_end(plan, answer.framing) || front.is_closing()
+}
+
+/// Whether the client sees where the answer ends, and so whether all of it has come.
+fn has_end(plan: &Plan, framing: Framing) -> bool {
+    match framing {
+        Framing::Close => false,
+        Framing::Chunked => !plan.is_old,
+        Framing::None | Framing::Length(_) => true,
+    }
+}
+
+fn finished(result: Result<(), Broken>, closes: bool, has_end: bool, server: &Server) -> Done {
+    match result {
+        Ok(()) => Done {
+            end: if closes { End::Close } else { End::Next },
+            server_persists: true,
+        },
+        // What waits in the system's buffers is not kept for one who does not take it.
+        Err(Broken::To) => Done::with(End::Reset),
+        Err(Broken::From(_) | Broken::Bad(_)) => {
+            server.counters.answer_errors.one();
+            // Otherwise it would take what has come for the whole.
+            Done::with(if has_end { End::Close } else { End::Reset })
+        }
+    }
+}
+
+/// Passes on whatever comes, in both directions.
+async fn upgraded(
+    client: &mut Client<'_>,
+    answer: Answer,
+    (server, origin): (&Server, &mut Stream),
+    arrived: &mut BytesMut,
+) -> Done {
+    let mut begun = answer.out;
+    OfResponse::end(false, false, &mut begun);
+    begun.extend_from_slice(arrived);
+    let from_client = relay::Side {
+        stream: client.stream,
+        begun: client.buffer.split().to_vec(),
+        from: [&client.front.counters.bytes_in, &server.counters.bytes_in],
+    };
+    let from_server = relay::Side {
+        stream: origin,
+        begun,
+        from: [&client.front.counters.bytes_out, &server.counters.bytes_out],
+    };
+    // However it ends, it ends.
+    let _ = relay::both(from_client, from_server, client.front.config.timeouts.idle).await;
+    Done::with(End::Close)
+}

@@ -1,0 +1,35 @@
+//! HTTP/1.1: heads that have one meaning, bodies, and their forwarding.
+//!
+//! Two programs that read the same bytes differently can be made to disagree on where a request
+//! ends: what one takes for a body is a request to the other one. So whatever is ambiguous is
+//! refused here with 400, and the connection is closed; and what is passed on is written anew, in
+//! the one form that everybody reads alike.
+//!
+//! - `head`: what requests and answers say, or why they cannot be taken.
+//! - `framing`: where a body ends.
+//! - `chunks`: bodies in chunks, read strictly and written anew.
+//! - `rewrite`: the heads that are passed on.
+//! - `patience`: how long somebody may take.
+//! - `body`: forwards a body.
+//! - `exchange`: one request and its answer, whose head `answer` reads.
+//! - `connection`: one request after the other.
+//! - `refusal`: answers of the proxy itself.
+
+mod answer;
+mod body;
+mod chunks;
+mod connection;
+mod exchange;
+mod framing;
+mod head;
+mod patience;
+mod refusal;
+mod rewrite;
+
+pub use chunks::{BadChunk, Decoder, Recode};
+pub use connection::serve;
+pub(crate) use connection::{linger, of_client};
+pub use framing::Framing;
+pub use head::{BadHead, HEADERS_MAX, HeadEnd, Request, Response, Storage, storage};
+pub use refusal::Refusal;
+pub use rewrite::{OfRequest, OfResponse};

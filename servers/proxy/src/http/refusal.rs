@@ -1,0 +1,53 @@
+//! Answers of the proxy itself, each of which says what is wrong and what to do.
+
+use std::fmt::Display;
+
+/// An answer of the proxy, after which it closes the connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The status.
+    pub status: u16,
+    /// What is wrong, and what to do.
+    pub why: String,
+}
+
+impl Refusal {
+    /// An answer with this status, for this reason.
+    pub fn new(status: u16, why: impl Display) -> Self {
+        Self {
+            status,
+            why: why.to_string(),
+        }
+    }
+
+    /// The whole answer.
+    pub fn write(&self, is_for_head: bool) -> Vec<u8> {
+        let (status, reason) = (self.status, reason(self.status));
+        let body = format!("{status} {reason}: {}\n", self.why);
+        let mut out = format!(
+            "HTTP/1.1 {status} {reason}\r\ncontent-type: text/plain; charset=utf-8\r\n\
+             content-length: {}\r\nconnection: close\r\n\r\n",
+            body.len()
+        );
+        if !is_for_head {
+            out.push_str(&body);
+        }
+        out.into_bytes()
+    }
+}
+
+fn reason(status: u16) -> &'static str {
+    match status {
+        400 => "Bad Request",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        417 => "Expectation Failed",
+        431 => "Request Header Fields Too Large",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        505 => "HTTP Version Not Supported",
+        _ => "Error",
+    }
+}

@@ -1,0 +1,270 @@
+//! The heads that are passed on: written anew, without what concerns one connection alone.
+
+use std::io::Write;
+use std::net::IpAddr;
+
+use httparse::Header;
+
+use super::framing::Framing;
+use super::head::{Request, Response, connection_tokens};
+use crate::config::ForwardedFor;
+
+/// What the proxy adds to a request.
+#[derive(Clone, Copy, Debug)]
+pub struct OfRequest {
+    /// Whose it is; nobody knows that on a Unix socket.
+    pub client: Option<IpAddr>,
+    /// What becomes of `X-Forwarded-For`.
+    pub forwarded_for: ForwardedFor,
+}
+
+/// What the proxy makes of an answer.
+#[derive(Clone, Copy, Debug)]
+pub struct OfResponse {
+    /// How the body is passed on.
+    pub framing: Framing,
+    /// The protocol changes.
+    pub upgrades: bool,
+}
+
+/// Headers that concern one connection, or are written anew.
+const OF_CONNECTION: [&str; 7] = [
+    "connection",
+    "content-length",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Headers that a request's `Connection` cannot take away, as what they say is the proxy's, or is
+/// needed to understand the request.
+const KEPT: [&str; 3] = ["expect", "host", "x-forwarded-for"];
+
+const FORWARDED_FOR: &str = "x-forwarded-for";
+
+impl OfRequest {
+    /// Writes the head of a request, as HTTP/1.1.
+    pub fn write(&self, request: &Request<'_>, out: &mut Vec<u8>) {
+        out.extend_from_slice(request.method.as_bytes());
+        out.push(b' ');
+        out.extend_from_slice(request.target.as_bytes());
+        out.extend_from_slice(b" HTTP/1.1\r\nhost: ");
+        out.extend_from_slice(request.host.as_bytes());
+        out.extend_from_slice(b"\r\n");
+        for header in passed_on(request.headers) {
+            let is = |name: &str| header.name.eq_ignore_ascii_case(name);
+            if is("host") || (is("expect") && !request.expects_continue) {
+                continue;
+            }
+            if is(FORWARDED_FOR) && self.forwarded_for != ForwardedFor::Keep {
+                continue;
+            }
+            line(header.name, header.value, out);
+        }
+        self.forwarded_for(request.headers, out);
+        framing(request.framing, out);
+        if let Some(protocol) = request.upgrade {
+            out.extend_from_slice(b"connection: upgrade\r\n");
+            line("upgrade", protocol, out);
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+
+    fn forwarded_for(&self, headers: &[Header<'_>], out: &mut Vec<u8>) {
+        let before = headers
+            .iter()
+            .filter(|header| header.name.eq_ignore_ascii_case(FORWARDED_FOR));
+        match (self.forwarded_for, self.client) {
+            (ForwardedFor::Keep, _) | (ForwardedFor::Replace, None) => {}
+            (ForwardedFor::Replace, Some(client)) => written(out, client),
+            // All in one line, as some read the first one alone.
+            (ForwardedFor::Append, client) => {
+                let mut all: Vec<u8> = Vec::new();
+                for header in before {
+                    all.extend_from_slice(header.value);
+                    all.extend_from_slice(b", ");
+                }
+                match client {
+                    // Writing to memory cannot fail.
+                    Some(client) => drop(write!(all, "{client}")),
+                    None => all.truncate(all.len().saturating_sub(2)),
+                }
+                if !all.is_empty() {
+                    line(FORWARDED_FOR, &all, out);
+                }
+            }
+        }
+    }
+}
+
+impl OfResponse {
+    /// Writes the head of an answer, as HTTP/1.1, without its end.
+    pub fn write(&self, response: &Response<'_>, out: &mut Vec<u8>) {
+        // Writing to memory cannot fail.
+        let _ = write!(
+            out,
+            "HTTP/1.1 {:03} {}\r\n",
+            response.status, response.reason
+        );
+        for header in passed_on(response.headers) {
+            line(header.name, header.value, out);
+        }
+        match (self.framing, response.length_said) {
+            // Of what the answer to another method would have.
+            (Framing::None, Some(length)) => framing(Framing::Length(length), out),
+            (said, _) => framing(said, out),
+        }
+        if self.upgrades {
+            out.extend_from_slice(b"connection: upgrade\r\n");
+            let protocol = |header: &&Header<'_>| header.name.eq_ignore_ascii_case("upgrade");
+            if let Some(header) = response.headers.iter().find(protocol) {
+                line("upgrade", header.value, out);
+            }
+        }
+    }
+
+    /// Writes the end of the head: whether the client's connection ends after this answer, and that
+    /// it does not to those whose version is old.
+    pub fn end(closes: bool, is_old: bool, out: &mut Vec<u8>) {
+        if closes {
+            out.extend_from_slice(b"connection: close\r\n");
+        } else if is_old {
+            out.extend_from_slice(b"connection: keep-alive\r\n");
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// The headers that do not concern this connection alone.
+fn passed_on<'b>(headers: &'b [Header<'b>]) -> impl Iterator<Item = &'b Header<'b>> {
+    let names_more = connection_tokens(headers).any(|token| {
+        !OF_CONNECTION
+            .iter()
+            .chain(&["close"])
+            .any(|name| token.eq_ignore_ascii_case(name.as_bytes()))
+    });
+    headers.iter().filter(move |header| {
+        let is_one_of = |names: &[&str]| {
+            names
+                .iter()
+                .any(|name| header.name.eq_ignore_ascii_case(name))
+        };
+        let is_named = || {
+            connection_tokens(headers)
+                .any(|token| token.eq_ignore_ascii_case(header.name.as_bytes()))
+        };
+        let is_dropped = names_more && !is_one_of(&KEPT) && is_named();
+        !is_dropped && !is_one_of(&OF_CONNECTION)
+    })
+}
+
+fn line(name: &str, value: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn written(out: &mut Vec<u8>, client: IpAddr) {
+    // Writing to memory cannot fail.
+    let _ = write!(out, "{FORWARDED_FOR}: {client}\r\n");
+}
+
+fn framing(framing: Framing, out: &mut Vec<u8>) {
+    match framing {
+        Framing::None | Framing::Close => {}
+        // Writing to memory cannot fail.
+        Framing::Length(length) => drop(write!(out, "content-length: {length}\r\n")),
+        Framing::Chunked => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::head::storage;
+    use super::*;
+
+    fn request(text: &str, forwarded_for: ForwardedFor) -> String {
+        let mut storage = storage();
+        let request = Request::parse(text.as_bytes(), &mut storage).unwrap();
+        let mut out = Vec::new();
+        let client = Some("192.0.2.7".parse().unwrap());
+        OfRequest {
+            client,
+            forwarded_for,
+        }
+        .write(&request, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_request_loses_what_concerns_its_connection() {
+        let text = "GET http://a/b?c HTTP/1.1\r\nHost: a\r\nConnection: x-own, keep-alive\r\n\
+                    X-Own: 1\r\nX-Other: 2\r\nTE: trailers\r\nKeep-Alive: 3\r\nUpgrade: h2c\r\n\
+                    Proxy-Connection: close\r\n\r\n";
+        assert_eq!(
+            request(text, ForwardedFor::Keep),
+            "GET /b?c HTTP/1.1\r\nhost: a\r\nX-Other: 2\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn a_request_cannot_take_away_what_the_proxy_says() {
+        let text = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 03\r\n\
+                    X-Forwarded-For: 10.0.0.1\r\n\
+                    Connection: host, x-forwarded-for, content-length\r\n\r\n";
+        assert_eq!(
+            request(text, ForwardedFor::Replace),
+            "POST / HTTP/1.1\r\nhost: a\r\nx-forwarded-for: 192.0.2.7\r\ncontent-length: 3\r\n\r\n"
+        );
+        assert!(
+            request(text, ForwardedFor::Append).contains("x-forwarded-for: 10.0.0.1, 192.0.2.7\r")
+        );
+        let kept = request(text, ForwardedFor::Keep);
+        assert!(kept.contains("X-Forwarded-For: 10.0.0.1\r") && !kept.contains("192.0.2.7"));
+    }
+
+    #[test]
+    fn an_upgrade_and_an_expectation_are_passed_on() {
+        let text = "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                    Expect: 100-continue\r\n\r\n";
+        assert_eq!(
+            request(text, ForwardedFor::Keep),
+            "GET / HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n"
+        );
+        let text = "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n\
+                    Transfer-Encoding: chunked\r\n\r\n";
+        assert_eq!(
+            request(text, ForwardedFor::Keep),
+            "POST / HTTP/1.1\r\nhost: a\r\nExpect: 100-continue\r\n\
+             transfer-encoding: chunked\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn an_answer_says_how_its_connection_goes_on() {
+        let text = "HTTP/1.1 404 \r\nConnection: close\r\nContent-Length: 3\r\nX: y\r\n\r\n";
+        let answer = |is_for_head: bool, closes: bool, is_old: bool| {
+            let mut storage = storage();
+            let response = Response::parse(text.as_bytes(), is_for_head, &mut storage).unwrap();
+            let (framing, upgrades) = (response.framing, false);
+            let mut out = Vec::new();
+            OfResponse { framing, upgrades }.write(&response, &mut out);
+            OfResponse::end(closes, is_old, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        let begin = "HTTP/1.1 404 \r\nX: y\r\ncontent-length: 3\r\n";
+        assert_eq!(answer(false, false, false), format!("{begin}\r\n"));
+        assert_eq!(answer(true, false, false), format!("{begin}\r\n"));
+        assert_eq!(
+            answer(false, true, true),
+            format!("{begin}connection: close\r\n\r\n")
+        );
+        assert_eq!(
+            answer(false, false, true),
+            format!("{begin}connection: keep-alive\r\n\r\n")
+        );
+    }
+}

@@ -1,0 +1,27 @@
+//! A load balancer for TCP and HTTP/1.1 on Evenkeel.
+//!
+//! - [`config`]: what the operator wrote, and what is wrong with it.
+//! - [`server`]: listeners, connections, reload and the end.
+//! - [`stream`]: TCP and Unix sockets behind one type; [`listener`] takes them, and [`relay`] moves
+//!   bytes between two of them.
+//! - [`proxy_protocol`]: whose connection it is, told from one proxy to the next.
+//! - [`http`]: heads, bodies and their forwarding.
+//! - [`route`]: which pool a request goes to.
+//! - [`pool`]: which server of it, and who waits for one; [`check`] finds out which of them are up.
+//! - [`admin`]: the socket that answers operators.
+//! - [`slots`] and [`counters`]: limits of connections, and what was counted.
+
+pub mod admin;
+pub mod check;
+pub mod config;
+pub mod counters;
+pub mod http;
+pub mod listener;
+pub mod pool;
+pub mod proxy_protocol;
+pub mod relay;
+pub mod route;
+pub mod server;
+pub mod slots;
+pub mod stream;
+pub mod tcp;

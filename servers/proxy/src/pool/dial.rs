@@ -1,0 +1,114 @@
+//! A connection to a server of a pool, with another attempt elsewhere if it is not made.
+//!
+//! Nothing has been sent by then, so that trying again is safe whatever was to be sent.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel::time::{sleep, timeout};
+use tokio::io::AsyncWriteExt;
+
+use super::{Lease, NoServer, Pool};
+use crate::proxy_protocol;
+use crate::stream::{Ends, Stream};
+
+/// The pause before the same server is tried again.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A connection, and the place of it.
+#[derive(Debug)]
+pub struct Dialled {
+    /// The place at the server.
+    pub lease: Lease,
+    /// The connection.
+    pub stream: Stream,
+    /// It has been used before, so that the server may have closed it by now.
+    pub is_reused: bool,
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoConnection {
+    /// There is no server for it.
+    #[error(transparent)]
+    NoServer(#[from] NoServer),
+    /// It cannot be made.
+    #[error("cannot connect to server {server} at {address}: {error}")]
+    Failed {
+        /// The server, after its pool.
+        server: String,
+        /// Its address.
+        address: String,
+        /// The last error.
+        error: io::Error,
+    },
+}
+
+/// Connects to a server, or takes a connection that waits, if `reuse` says so.
+///
+/// `tried` has the servers that were tried, and gets more.
+///
+/// # Errors
+///
+/// [`NoConnection`].
+pub async fn dial(
+    pool: &Arc<Pool>,
+    key: u64,
+    ends: &Ends,
+    reuse: bool,
+    tried: &mut Vec<usize>,
+) -> Result<Dialled, NoConnection> {
+    let mut retries = 0;
+    loop {
+        let lease = pool.take(key, tried).await?;
+        if reuse && let Some(stream) = lease.server().reuse() {
+            lease.server().counters.reused.one();
+            return Ok(Dialled {
+                lease,
+                stream,
+                is_reused: true,
+            });
+        }
+        let error = match timeout(pool.config.timeouts.connect, connect(&lease, ends)).await {
+            Ok(Ok(stream)) => {
+                return Ok(Dialled {
+                    lease,
+                    stream,
+                    is_reused: false,
+                });
+            }
+            Ok(Err(error)) => error,
+            Err(_) => io::ErrorKind::TimedOut.into(),
+        };
+        let server = Arc::clone(lease.server());
+        server.counters.connect_errors.one();
+        if retries >= pool.config.retries.max || !pool.spend_retry() {
+            return Err(NoConnection::Failed {
+                server: format!("{}/{}", pool.name, server.config.name),
+                address: server.config.address.to_string(),
+                error,
+            });
+        }
+        retries += 1;
+        server.counters.retries.one();
+        let was_tried = tried.contains(&lease.index());
+        tried.push(lease.index());
+        drop(lease);
+        if was_tried || pool.servers().len() == 1 {
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+async fn connect(lease: &Lease, ends: &Ends) -> io::Result<Stream> {
+    let config = &lease.server().config;
+    let stream = Stream::connect(&config.address).await?;
+    if let Some(version) = config.send_proxy {
+        let mut header = Vec::new();
+        proxy_protocol::write(version, ends, &mut header);
+        (&stream).write_all(&header).await?;
+    }
+    Ok(stream)
+}

@@ -1,0 +1,292 @@
+//! Pools: which server gets a connection, who waits while none has room, and what may be tried
+//! again.
+//!
+//! All of a pool that changes is behind one lock, which is held for the choice alone. Waiters are
+//! told without it.
+
+mod budget;
+mod core;
+mod dial;
+mod queue;
+mod server;
+
+pub use self::core::{Admin, Change, Choice, Core, Member, hash};
+pub use budget::Budget;
+pub use dial::{Dialled, NoConnection, dial};
+pub use server::Server;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use evenkeel::time::{Instant, timeout};
+
+use crate::config;
+use queue::{Queue, Waiter};
+
+/// Servers that do the same.
+#[derive(Debug)]
+pub struct Pool {
+    /// Its name.
+    pub name: String,
+    /// What the configuration says of it.
+    pub config: config::Pool,
+    servers: Vec<Arc<Server>>,
+    began: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    core: Core,
+    queue: Queue,
+    budget: Budget,
+}
+
+/// A connection to a server that may be made; the place is free again when this is dropped.
+#[derive(Debug)]
+pub struct Lease {
+    pool: Arc<Pool>,
+    index: usize,
+}
+
+/// Why there is no server.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoServer {
+    /// None may have work.
+    #[error(
+        "no server of pool {0} is up and ready: see `show servers state` at the admin socket for \
+         what checks found"
+    )]
+    NoneUp(String),
+    /// The queue is full.
+    #[error(
+        "all servers of pool {0} have their connections_max, and its queue of {1} is full: try \
+         again later"
+    )]
+    QueueFull(String, usize),
+    /// It took too long.
+    #[error("no server of pool {0} has had room within {1:?}, queue.timeout: try again later")]
+    QueueTimeout(String, Duration),
+}
+
+impl Pool {
+    /// A pool by its configuration. Servers that an earlier one had too keep their state, their
+    /// figures and their idle connections; their connections in use are counted anew.
+    pub fn new(name: &str, config: config::Pool, before: Option<&Pool>) -> Arc<Self> {
+        let mut servers = Vec::new();
+        let mut members = Vec::new();
+        for server in &config.servers {
+            let server = server.get_ref();
+            members.push(Member::new(
+                &server.name,
+                server.weight,
+                server.connections_max,
+            ));
+            let known = before.and_then(|before| before.server(&server.name));
+            let known = known.filter(|(_, known)| known.config == *server);
+            servers.push(match known {
+                Some((_, known)) => Arc::clone(known),
+                None => Arc::new(Server::new(server.clone())),
+            });
+        }
+        let mut core = Core::new(config.balance, config.slow_start, members);
+        if let Some(before) = before {
+            let state = before.state();
+            for (index, server) in servers.iter().enumerate() {
+                let Some((known, old)) = before.server(&server.config.name) else {
+                    continue;
+                };
+                let member = &state.core.members()[known];
+                // Without checks nothing would say that it is up again.
+                if config.check.is_some() && old.config.address == server.config.address {
+                    core.inherit(index, member);
+                } else {
+                    core.set_admin(index, member.admin, Duration::ZERO);
+                }
+                if Arc::ptr_eq(old, server) {
+                    core.set_weight(index, member.weight);
+                }
+            }
+        }
+        Arc::new(Self {
+            name: name.to_owned(),
+            servers,
+            began: Instant::now(),
+            state: Mutex::new(State {
+                core,
+                queue: Queue::new(config.queue.max),
+                budget: Budget::new(config.retries),
+            }),
+            config,
+        })
+    }
+
+    /// The servers, in the order of the configuration.
+    pub fn servers(&self) -> &[Arc<Server>] {
+        &self.servers
+    }
+
+    /// A server and its index, by its name.
+    pub fn server(&self, name: &str) -> Option<(usize, &Arc<Server>)> {
+        let named = |(_, server): &(usize, &Arc<Server>)| server.config.name == name;
+        self.servers.iter().enumerate().find(named)
+    }
+
+    /// The state of its servers, at the moment.
+    pub fn members(&self) -> Vec<Member> {
+        self.state().core.members().to_vec()
+    }
+
+    /// How long its servers' states have lasted is counted from its beginning.
+    pub fn age(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// How many wait for a server.
+    pub fn waiting(&self) -> usize {
+        self.state().queue.len()
+    }
+
+    /// A server for a connection, or a place in the queue and then a server.
+    ///
+    /// # Errors
+    ///
+    /// [`NoServer`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: the place is given to another one.
+    pub async fn take(self: &Arc<Self>, key: u64, tried: &[usize]) -> Result<Lease, NoServer> {
+        let now = self.age();
+        let waiting = {
+            let mut state = self.state();
+            match state.core.choose(now, key, tried) {
+                Choice::Server(index) => return Ok(self.lease(index)),
+                Choice::NoneUp => return Err(NoServer::NoneUp(self.name.clone())),
+                Choice::Busy => state.queue.join(key, tried),
+            }
+        };
+        let Some(waiting) = waiting else {
+            return Err(NoServer::QueueFull(
+                self.name.clone(),
+                self.config.queue.max,
+            ));
+        };
+        let limit = self.config.queue.timeout;
+        match timeout(limit, waiting).await {
+            Ok(Ok(lease)) => Ok(lease),
+            _ => Err(NoServer::QueueTimeout(self.name.clone(), limit)),
+        }
+    }
+
+    /// A request has come, which pays for a part of a retry.
+    pub fn earn_retry(&self) {
+        self.state().budget.earn();
+    }
+
+    /// Whether the budget has a retry, which is spent.
+    #[must_use]
+    pub fn spend_retry(&self) -> bool {
+        self.state().budget.spend()
+    }
+
+    /// Notes what a check of a server found.
+    pub fn checked(self: &Arc<Self>, index: usize, good: bool) -> Change {
+        let Some(check) = &self.config.check else {
+            return Change::None;
+        };
+        let (now, counts) = (self.age(), (check.rise, check.fall));
+        let change = self.change(|core| core.checked(index, good, counts, now));
+        self.follow(index, change)
+    }
+
+    /// Says that a server is up or down, until checks say otherwise.
+    pub fn set_up(self: &Arc<Self>, index: usize, up: bool) -> Change {
+        let now = self.age();
+        let change = self.change(|core| core.set_up(index, up, now));
+        self.follow(index, change)
+    }
+
+    /// Says what operators want of a server.
+    pub fn set_admin(self: &Arc<Self>, index: usize, admin: Admin) {
+        let now = self.age();
+        self.change(|core| core.set_admin(index, admin, now));
+        if admin == Admin::Maintenance {
+            self.servers[index].sweep(true);
+        }
+    }
+
+    /// Changes the weight of a server.
+    pub fn set_weight(self: &Arc<Self>, index: usize, weight: u32) {
+        self.change(|core| core.set_weight(index, weight));
+    }
+
+    fn follow(&self, index: usize, change: Change) -> Change {
+        if change == Change::Down {
+            let server = &self.servers[index];
+            server.counters.downs.one();
+            server.sweep(true);
+        }
+        change
+    }
+
+    fn lease(self: &Arc<Self>, index: usize) -> Lease {
+        self.servers[index].counters.chosen.one();
+        Lease {
+            pool: Arc::clone(self),
+            index,
+        }
+    }
+
+    /// Changes something by which there may be room, and gives that to those who wait, in one step:
+    /// whoever comes at this moment does not overtake them.
+    fn change<T>(self: &Arc<Self>, change: impl FnOnce(&mut Core) -> T) -> T {
+        let now = self.age();
+        let mut state = self.state();
+        let State { core, queue, .. } = &mut *state;
+        let changed = change(core);
+        let choose = |waiter: &Waiter| match core.choose(now, waiter.key, &waiter.tried) {
+            Choice::Server(index) => Some(index),
+            Choice::Busy | Choice::NoneUp => None,
+        };
+        let served = queue.serve(choose);
+        drop(state);
+        for (waiter, index) in served {
+            // Without the lock, as this wakes. One that has just left gives its place back, for the
+            // next one.
+            drop(waiter.lease.send(self.lease(index)));
+        }
+        changed
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A choice either is made or is not.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lease {
+    /// The server.
+    pub fn server(&self) -> &Arc<Server> {
+        &self.pool.servers[self.index]
+    }
+
+    /// Its index in the pool.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.pool.change(|core| core.release(self.index));
+    }
+}
+
+/// Pools by their names.
+pub type Pools = BTreeMap<String, Arc<Pool>>;
+
+#[cfg(test)]
+mod tests;

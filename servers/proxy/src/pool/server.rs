@@ -1,0 +1,140 @@
+//! A server of a pool, and the connections to it that wait for the next request.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use evenkeel::time::Instant;
+
+use crate::config;
+use crate::counters::OfServer;
+use crate::stream::Stream;
+
+/// A server.
+#[derive(Debug)]
+pub struct Server {
+    /// What the configuration says of it.
+    pub config: config::Server,
+    /// What was counted.
+    pub counters: OfServer,
+    idle: Mutex<Vec<Idle>>,
+}
+
+#[derive(Debug)]
+struct Idle {
+    stream: Stream,
+    until: Instant,
+}
+
+impl Server {
+    pub(super) fn new(config: config::Server) -> Self {
+        Self {
+            config,
+            counters: OfServer::default(),
+            idle: Mutex::default(),
+        }
+    }
+
+    /// A connection that waits, the youngest first, as it is the least likely to be closed.
+    pub fn reuse(&self) -> Option<Stream> {
+        let now = Instant::now();
+        loop {
+            // Closed without the lock.
+            let idle = self.idle().pop()?;
+            // What comes before a request is the end, or an answer that nobody has asked for.
+            if idle.until > now && idle.stream.is_silent() {
+                return Some(idle.stream);
+            }
+        }
+    }
+
+    /// Keeps a connection whose last answer is complete.
+    pub fn keep(&self, stream: Stream, keep: Duration, max: usize) {
+        let until = Instant::now() + keep;
+        let mut idle = self.idle();
+        if idle.len() < max {
+            idle.push(Idle { stream, until });
+        }
+    }
+
+    /// Closes those whose time is up, or all.
+    pub fn sweep(&self, all: bool) {
+        let now = Instant::now();
+        let is_over = |idle: &mut Idle| all || idle.until <= now || !idle.stream.is_silent();
+        let over: Vec<Idle> = self.idle().extract_if(.., is_over).collect();
+        drop(over);
+    }
+
+    /// How many wait.
+    pub fn idle_connections(&self) -> usize {
+        self.idle().len()
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel::net::UnixStream;
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+
+    const KEEP: Duration = Duration::from_secs(3_600);
+
+    fn server() -> Server {
+        Server::new(config::Server {
+            name: "s".to_owned(),
+            address: "127.0.0.1:1".parse().unwrap(),
+            weight: 1,
+            connections_max: 1,
+            send_proxy: None,
+        })
+    }
+
+    #[test]
+    fn a_connection_is_used_again_only_while_nothing_has_come() {
+        let runtime = evenkeel::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let server = server();
+            let (one, _client) = UnixStream::pair().unwrap();
+            server.keep(Stream::Unix(one), KEEP, 8);
+            let one = server.reuse().unwrap();
+            assert_eq!(server.idle_connections(), 0);
+            server.keep(one, KEEP, 8);
+            // Closed by the server, and with an answer that nobody has asked for.
+            let (closed, end) = UnixStream::pair().unwrap();
+            drop(end);
+            let (unasked, mut other) = UnixStream::pair().unwrap();
+            other.write_all(b"HTTP/1.1 200 OK\r\n").await.unwrap();
+            for stream in [closed, unasked] {
+                server.keep(Stream::Unix(stream), KEEP, 8);
+            }
+            assert!(server.reuse().is_some(), "the one that is silent");
+            assert!(server.reuse().is_none());
+        });
+    }
+
+    #[test]
+    fn no_more_are_kept_than_allowed_nor_for_longer() {
+        let runtime = evenkeel::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let server = server();
+            let pairs: Vec<_> = (0..3).map(|_| UnixStream::pair().unwrap()).collect();
+            let (ours, theirs): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
+            for stream in ours {
+                server.keep(Stream::Unix(stream), KEEP, 2);
+            }
+            assert_eq!(server.idle_connections(), 2);
+            server.sweep(false);
+            assert_eq!(server.idle_connections(), 2);
+            drop(theirs);
+            server.sweep(false);
+            assert_eq!(server.idle_connections(), 0);
+            let (late, _end) = UnixStream::pair().unwrap();
+            server.keep(Stream::Unix(late), Duration::ZERO, 2);
+            assert!(server.reuse().is_none());
+        });
+    }
+}

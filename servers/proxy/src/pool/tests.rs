@@ -1,0 +1,140 @@
+//! Who gets a place, and who waits for one.
+
+use std::future::Future;
+
+use evenkeel::runtime::Builder;
+
+use super::*;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn run(future: impl Future<Output = ()>) {
+    let runtime = Builder::new().workers(2).build().unwrap();
+    runtime.block_on(async {
+        timeout(LIMIT, future).await.expect("the test ends");
+    });
+}
+
+fn config(text: &str) -> config::Pool {
+    let text = format!(
+        "[listener.l]\nbind = \"127.0.0.1:0\"\nmode = \"tcp\"\npool = \"p\"\n[pool.p]\n{text}"
+    );
+    let config = config::parse("test", &text).unwrap();
+    config.pools["p"].get_ref().clone()
+}
+
+/// One server with one place, and two who may wait.
+fn narrow() -> Arc<Pool> {
+    let text = "queue = { max = 2, timeout = \"24h\" }\n[[pool.p.server]]\nname = \"a\"\n\
+                address = \"127.0.0.1:1\"\nconnections_max = 1\n";
+    Pool::new("p", config(text), None)
+}
+
+/// Whether it waits, with one poll.
+async fn waits<F: Future + Unpin>(future: &mut F) -> bool {
+    std::future::poll_fn(|cx| {
+        let polled = std::pin::Pin::new(&mut *future).poll(cx);
+        std::task::Poll::Ready(polled.is_pending())
+    })
+    .await
+}
+
+#[test]
+fn places_are_given_in_the_order_of_the_queue() {
+    run(async {
+        let pool = narrow();
+        let first = pool.take(0, &[]).await.unwrap();
+        let mut second = Box::pin(pool.take(0, &[]));
+        let mut third = Box::pin(pool.take(0, &[]));
+        assert!(waits(&mut second).await && waits(&mut third).await);
+        assert_eq!(pool.waiting(), 2);
+        let full = pool.take(0, &[]).await.unwrap_err();
+        assert_eq!(full, NoServer::QueueFull("p".to_owned(), 2));
+        drop(first);
+        assert!(waits(&mut third).await);
+        let second = second.await.unwrap();
+        assert!(waits(&mut third).await);
+        drop(second);
+        drop(third.await.unwrap());
+        assert_eq!(pool.members()[0].active, 0);
+    });
+}
+
+#[test]
+fn one_who_leaves_keeps_no_place() {
+    run(async {
+        let pool = narrow();
+        let first = pool.take(0, &[]).await.unwrap();
+        let mut second = Box::pin(pool.take(0, &[]));
+        let mut third = Box::pin(pool.take(0, &[]));
+        assert!(waits(&mut second).await && waits(&mut third).await);
+        drop(second);
+        let mut fourth = Box::pin(pool.take(0, &[]));
+        assert!(waits(&mut fourth).await, "it takes the place in the queue");
+        drop(first);
+        drop(third.await.unwrap());
+        // The place is given to it, and given back when it leaves.
+        drop(fourth);
+        assert_eq!(pool.members()[0].active, 0);
+        assert_eq!(pool.waiting(), 0);
+    });
+}
+
+#[test]
+fn nobody_waits_for_servers_that_are_down_or_longer_than_allowed() {
+    run(async {
+        let text = "queue = { max = 2, timeout = \"1ms\" }\n[[pool.p.server]]\nname = \"a\"\n\
+                    address = \"127.0.0.1:1\"\nconnections_max = 1\n";
+        let pool = Pool::new("p", config(text), None);
+        let _first = pool.take(0, &[]).await.unwrap();
+        let late = pool.take(0, &[]).await.unwrap_err();
+        assert_eq!(
+            late,
+            NoServer::QueueTimeout("p".to_owned(), Duration::from_millis(1))
+        );
+        pool.set_admin(0, Admin::Drain);
+        let down = pool.take(0, &[]).await.unwrap_err();
+        assert_eq!(down, NoServer::NoneUp("p".to_owned()));
+    });
+}
+
+#[test]
+fn a_server_that_comes_up_is_given_to_those_who_wait() {
+    run(async {
+        let text = "[[pool.p.server]]\nname = \"a\"\naddress = \"127.0.0.1:1\"\n\
+                    connections_max = 1\n[[pool.p.server]]\nname = \"b\"\n\
+                    address = \"127.0.0.1:2\"\n";
+        let pool = Pool::new("p", config(text), None);
+        assert_eq!(pool.set_up(1, false), Change::Down);
+        let _first = pool.take(0, &[]).await.unwrap();
+        let mut second = Box::pin(pool.take(0, &[]));
+        assert!(waits(&mut second).await);
+        assert_eq!(pool.set_up(1, true), Change::Up);
+        assert_eq!(second.await.unwrap().index(), 1);
+    });
+}
+
+#[test]
+fn what_is_known_of_a_server_outlives_a_change_of_the_pool() {
+    let server = |name: &str, weight: u32| {
+        format!(
+            "[[pool.p.server]]\nname = \"{name}\"\naddress = \"127.0.0.1:1\"\nweight = {weight}\n"
+        )
+    };
+    let check = "check = { kind = \"tcp\" }\n";
+    let before = [check, &server("a", 1), &server("b", 1)].concat();
+    let pool = Pool::new("p", config(&before), None);
+    pool.set_admin(0, Admin::Maintenance);
+    pool.set_weight(0, 9);
+    let _ = pool.set_up(1, false);
+    let after = [check, &server("c", 1), &server("b", 2), &server("a", 1)].concat();
+    let next = Pool::new("p", config(&after), Some(&pool));
+    let members = next.members();
+    assert!(members[0].up && members[0].admin == Admin::Ready);
+    // Its new weight is what the file says.
+    assert!(!members[1].up && members[1].weight == 2);
+    // Nothing of it changed, so that what the operator said holds.
+    assert!(members[2].admin == Admin::Maintenance && members[2].weight == 9);
+    let same = next.server("a").unwrap().1;
+    assert!(Arc::ptr_eq(same, pool.server("a").unwrap().1));
+}

@@ -1,0 +1,91 @@
+//! Moves bytes between two connections, in both directions, until both have ended.
+//!
+//! The kernel moves them where it can ([`evenkeel::net::splice`]), so that a large transfer costs
+//! little processor time and a silent connection has no buffer. How much one poll moves is bounded
+//! there.
+
+use std::io;
+use std::pin::pin;
+use std::time::Duration;
+
+use evenkeel::net::splice::{Meter, Moved};
+use evenkeel::time::timeout;
+use tokio::io::AsyncWriteExt;
+
+use crate::counters::Counter;
+use crate::stream::Stream;
+
+/// One end of what is relayed.
+#[derive(Debug)]
+pub struct Side<'a> {
+    /// The connection.
+    pub stream: &'a mut Stream,
+    /// What was read of it before.
+    pub begun: Vec<u8>,
+    /// Count the bytes that come from it.
+    pub from: [&'a Counter; 2],
+}
+
+/// Moves bytes both ways. The end of one direction is passed on, and the other one goes on.
+///
+/// # Errors
+///
+/// That of a connection, or `TimedOut`: no byte was passed on for `idle`, or at most twice that.
+pub async fn both(one: Side<'_>, other: Side<'_>, idle: Duration) -> io::Result<()> {
+    let meter = Meter::new();
+    let mut counted = Counted {
+        seen: Moved::default(),
+        counters: [one.from, other.from],
+    };
+    counted.add([one.begun.len() as u64, other.begun.len() as u64]);
+    let begun = (one.begun, other.begun);
+    let mut moving = pin!(moved(one.stream, other.stream, begun, &meter));
+    loop {
+        let result = timeout(idle, &mut moving).await;
+        let is_silent = !counted.note(meter.moved());
+        match result {
+            Ok(result) => return result,
+            Err(_) if is_silent => return Err(io::ErrorKind::TimedOut.into()),
+            Err(_) => {}
+        }
+    }
+}
+
+async fn moved(
+    one: &mut Stream,
+    other: &mut Stream,
+    (there, back): (Vec<u8>, Vec<u8>),
+    meter: &Meter,
+) -> io::Result<()> {
+    {
+        let (mut one, mut other) = (&*one, &*other);
+        tokio::try_join!(other.write_all(&there), one.write_all(&back))?;
+    }
+    // They are not needed for as long as the connection lasts.
+    drop((there, back));
+    Stream::splice_both(one, other, meter).await?;
+    Ok(())
+}
+
+/// What the counters know of a transfer.
+struct Counted<'a> {
+    seen: Moved,
+    counters: [[&'a Counter; 2]; 2],
+}
+
+impl Counted<'_> {
+    /// Counts what has moved since. Returns whether something has.
+    fn note(&mut self, moved: Moved) -> bool {
+        let before = std::mem::replace(&mut self.seen, moved);
+        self.add([moved.forth - before.forth, moved.back - before.back]);
+        moved != before
+    }
+
+    fn add(&self, bytes: [u64; 2]) {
+        for (counters, bytes) in self.counters.iter().zip(bytes) {
+            for counter in counters {
+                counter.add(bytes);
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Which pool a request goes to, and in which class.
+//!
+//! Paths are compared as they stand in the request: what is written in another way, such as with
+//! `%2e` or `..`, is another path.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use evenkeel::Class;
+
+use crate::config;
+use crate::http::Request;
+use crate::pool::{Pool, Pools};
+
+/// The routes of a listener.
+#[derive(Debug)]
+pub struct Router {
+    routes: Vec<Route>,
+    otherwise: Option<Destination>,
+}
+
+#[derive(Debug)]
+struct Route {
+    host: Option<Host>,
+    path: Option<String>,
+    methods: Option<Vec<String>>,
+    headers: BTreeMap<String, String>,
+    destination: Destination,
+}
+
+/// Where a request goes.
+#[derive(Clone, Debug)]
+pub struct Destination {
+    /// Its pool.
+    pub pool: Arc<Pool>,
+    /// Its class.
+    pub class: Class,
+}
+
+#[derive(Debug)]
+enum Host {
+    /// This name.
+    Is(String),
+    /// A name that ends with this, from its dot on.
+    Below(String),
+}
+
+impl Router {
+    /// The routes of a listener's configuration, which was checked: routes to pools that are not
+    /// there would be left out. Without a class of their own they have that of the listener.
+    pub fn new(
+        listener: &config::Listener,
+        pools: &Pools,
+        class: Class,
+        classes: impl Fn(&str) -> Option<Class>,
+    ) -> Self {
+        let destination = |pool: &str, own: Option<&str>| {
+            Some(Destination {
+                pool: pools.get(pool).map(Arc::clone)?,
+                class: own.and_then(&classes).unwrap_or(class),
+            })
+        };
+        let route = |route: &config::Route| {
+            let own = route.class.as_ref().map(|name| name.get_ref().as_str());
+            Some(Route {
+                host: route.host.as_deref().map(Host::new),
+                path: route.path.clone(),
+                methods: route.methods.clone(),
+                headers: route.headers.clone(),
+                destination: destination(route.pool.get_ref(), own)?,
+            })
+        };
+        let pool = listener.pool.as_ref();
+        Self {
+            routes: listener
+                .routes
+                .iter()
+                .filter_map(|spanned| route(spanned.get_ref()))
+                .collect(),
+            otherwise: pool.and_then(|name| destination(name.get_ref(), None)),
+        }
+    }
+
+    /// That of the first route that takes the request, or of the listener.
+    pub fn find(&self, request: &Request<'_>) -> Option<&Destination> {
+        let route = self.routes.iter().find(|route| route.takes(request));
+        let destination = route.map(|route| &route.destination);
+        destination.or(self.otherwise.as_ref())
+    }
+
+    /// The classes of the routes, in their order.
+    pub fn classes(&self) -> impl Iterator<Item = Class> + '_ {
+        self.routes.iter().map(|route| route.destination.class)
+    }
+
+    /// The pool of the listener.
+    pub fn otherwise(&self) -> Option<&Arc<Pool>> {
+        self.otherwise.as_ref().map(|destination| &destination.pool)
+    }
+}
+
+impl Route {
+    fn takes(&self, request: &Request<'_>) -> bool {
+        let takes_method =
+            |methods: &Vec<String>| methods.iter().any(|method| method == request.method);
+        self.host
+            .as_ref()
+            .is_none_or(|host| host.takes(request.host))
+            && self
+                .path
+                .as_deref()
+                .is_none_or(|path| is_below(request.target, path))
+            && self.methods.as_ref().is_none_or(takes_method)
+            && self.headers.iter().all(|(name, value)| {
+                request.headers.iter().any(|header| {
+                    header.name.eq_ignore_ascii_case(name)
+                        && (value == "*" || header.value == value.as_bytes())
+                })
+            })
+    }
+}
+
+impl Host {
+    fn new(text: &str) -> Self {
+        let text = text.to_ascii_lowercase();
+        match text.strip_prefix('*') {
+            Some(end) => Self::Below(end.to_owned()),
+            None => Self::Is(text),
+        }
+    }
+
+    fn takes(&self, host: &str) -> bool {
+        let host = without_port(host);
+        match self {
+            Self::Is(name) => host.eq_ignore_ascii_case(name),
+            Self::Below(end) => {
+                let begin = host.len().saturating_sub(end.len());
+                begin > 0 && host.is_char_boundary(begin) && host[begin..].eq_ignore_ascii_case(end)
+            }
+        }
+    }
+}
+
+/// The name alone, and without the dot that may end it.
+fn without_port(host: &str) -> &str {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    // `[::1]` without a port ends with a digit after a colon, and a bracket.
+    let name = if host.ends_with(']') { host } else { name };
+    name.strip_suffix('.').unwrap_or(name)
+}
+
+/// Whether a target is this path, or below it.
+fn is_below(target: &str, path: &str) -> bool {
+    target
+        .strip_prefix(path)
+        .is_some_and(|rest| path.ends_with('/') || rest.is_empty() || rest.starts_with(['/', '?']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http;
+
+    const CONFIG: &str = r#"
+[listener.l]
+bind = "127.0.0.1:0"
+mode = "http"
+pool = "other"
+[[listener.l.route]]
+host = "*.a.example"
+path = "/api"
+pool = "api"
+[[listener.l.route]]
+host = "A.example"
+methods = ["PUT", "POST"]
+pool = "writes"
+class = "bulk"
+[[listener.l.route]]
+headers = { X-Canary = "1", x-any = "*" }
+pool = "canary"
+[[listener.l.route]]
+path = "/api/"
+pool = "slash"
+[pool]
+api.server = [{ name = "a", address = "127.0.0.1:1" }]
+writes.server = [{ name = "a", address = "127.0.0.1:1" }]
+canary.server = [{ name = "a", address = "127.0.0.1:1" }]
+slash.server = [{ name = "a", address = "127.0.0.1:1" }]
+other.server = [{ name = "a", address = "127.0.0.1:1" }]
+"#;
+
+    #[test]
+    fn the_first_route_whose_conditions_are_all_met_is_taken() {
+        let runtime = evenkeel::runtime::Builder::new()
+            .workers(1)
+            .build()
+            .unwrap();
+        let config = config::parse("test", CONFIG).unwrap();
+        let pools: Pools = runtime.block_on(async {
+            let new = |(name, pool): (&String, &toml::Spanned<config::Pool>)| {
+                (name.clone(), Pool::new(name, pool.get_ref().clone(), None))
+            };
+            config.pools.iter().map(new).collect()
+        });
+        let bulk = |name: &str| (name == "bulk").then_some(Class::BULK);
+        let router = Router::new(config.listeners["l"].get_ref(), &pools, Class::NORMAL, bulk);
+        for (line, headers, pool) in [
+            ("GET /api", "host: x.a.example:80", "api"),
+            ("GET /api?b", "host: X.y.A.example.", "api"),
+            ("GET /api/b", "host: x.a.example", "api"),
+            ("GET /apis", "host: x.a.example", "other"),
+            ("GET /api", "host: a.example", "other"),
+            ("GET /api", "host: xa.example", "other"),
+            ("PUT /api", "host: a.EXAMPLE", "writes"),
+            ("put /api", "host: a.example", "other"),
+            ("GET /", "host: b\r\nx-canary: 1\r\nX-Any: thing", "canary"),
+            ("GET /", "host: b\r\nx-canary: 2\r\nX-Any: thing", "other"),
+            ("GET /", "host: b\r\nx-canary: 1", "other"),
+            ("GET /api/x", "host: [::1]", "slash"),
+            ("GET /api", "host: [::1]:80", "other"),
+        ] {
+            let text = format!("{line} HTTP/1.1\r\n{headers}\r\n\r\n");
+            let mut storage = http::storage();
+            let request = Request::parse(text.as_bytes(), &mut storage).unwrap();
+            let found = router.find(&request).unwrap();
+            assert_eq!(found.pool.name, pool, "{text}");
+            assert_eq!(found.class == Class::BULK, pool == "writes", "{text}");
+        }
+    }
+
+    #[test]
+    fn hosts_are_compared_without_their_ports() {
+        for (host, name) in [
+            ("a:80", "a"),
+            ("a", "a"),
+            ("a.", "a"),
+            ("[::1]", "[::1]"),
+            ("[::1]:80", "[::1]"),
+            ("", ""),
+        ] {
+            assert_eq!(without_port(host), name, "{host}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! A configuration at work.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use evenkeel::Class;
+use evenkeel::time::Instant;
+use tokio::sync::watch;
+
+use crate::check::Checks;
+use crate::config::{self, Config};
+use crate::counters::OfListener;
+use crate::pool::{Pool, Pools};
+use crate::route::Router;
+use crate::slots::Slots;
+use crate::stream::Address;
+
+/// The time between two complaints of a listener.
+const COMPLAINTS: Duration = Duration::from_secs(1);
+
+/// A configuration at work.
+#[derive(Debug)]
+pub struct Site {
+    /// What the operator wrote.
+    pub config: Config,
+    /// The listeners, by their addresses.
+    pub fronts: BTreeMap<Address, Arc<Front>>,
+    /// The pools, by their names.
+    pub pools: BTreeMap<String, Arc<Watched>>,
+}
+
+/// A pool and its checks, which go on as long as this is there.
+#[derive(Debug)]
+pub struct Watched {
+    /// The pool.
+    pub pool: Arc<Pool>,
+    /// Its checks.
+    pub checks: Checks,
+}
+
+/// A listener, as far as its connections see it.
+#[derive(Debug)]
+pub struct Front {
+    /// Its name.
+    pub name: String,
+    /// What the configuration says of it.
+    pub config: config::Listener,
+    /// The class of its connections.
+    pub class: Class,
+    /// Where its requests go.
+    pub router: Router,
+    /// Its connections.
+    pub slots: Arc<Slots>,
+    /// What was counted.
+    pub counters: Arc<OfListener>,
+    closing: watch::Receiver<bool>,
+    complained: Mutex<Option<Instant>>,
+}
+
+impl Site {
+    /// One that serves nothing.
+    pub(super) fn empty(config: &Config) -> Self {
+        Self {
+            config: Config {
+                process: config.process.clone(),
+                classes: BTreeMap::new(),
+                listeners: BTreeMap::new(),
+                pools: BTreeMap::new(),
+            },
+            fronts: BTreeMap::new(),
+            pools: BTreeMap::new(),
+        }
+    }
+
+    /// The next one. A pool of which nothing changed is the same one as before.
+    pub(super) fn new(
+        config: Config,
+        before: &Site,
+        closing: &watch::Receiver<bool>,
+        classes: impl Fn(&str) -> Option<Class>,
+    ) -> Self {
+        let mut pools = BTreeMap::new();
+        for (name, pool) in &config.pools {
+            let pool = pool.get_ref();
+            let watched = match before.pools.get(name) {
+                Some(watched) if watched.pool.config == *pool => Arc::clone(watched),
+                known => {
+                    let known = known.map(|watched| &*watched.pool);
+                    let pool = Pool::new(name, pool.clone(), known);
+                    let checks = Checks::begin(&pool);
+                    Arc::new(Watched { pool, checks })
+                }
+            };
+            pools.insert(name.clone(), watched);
+        }
+        let by_name: Pools = pools
+            .iter()
+            .map(|(name, watched)| (name.clone(), Arc::clone(&watched.pool)))
+            .collect();
+        let mut fronts = BTreeMap::new();
+        for (name, listener) in &config.listeners {
+            let listener = listener.get_ref();
+            let address = listener.bind.get_ref();
+            let known = before.fronts.get(address);
+            let class = listener.class.as_ref();
+            let class = class.and_then(|name| classes(name.get_ref()));
+            let class = class.unwrap_or_default();
+            let front = Front {
+                name: name.clone(),
+                config: listener.clone(),
+                class,
+                router: Router::new(listener, &by_name, class, &classes),
+                slots: known
+                    .map(|known| Arc::clone(&known.slots))
+                    .unwrap_or_default(),
+                counters: known
+                    .map(|known| Arc::clone(&known.counters))
+                    .unwrap_or_default(),
+                closing: closing.clone(),
+                complained: Mutex::new(None),
+            };
+            fronts.insert(address.clone(), Arc::new(front));
+        }
+        Self {
+            config,
+            fronts,
+            pools,
+        }
+    }
+
+    /// Closes idle connections whose time is up.
+    pub(super) fn sweep(&self) {
+        let pools = self.pools.values();
+        for server in pools.flat_map(|watched| watched.pool.servers()) {
+            server.sweep(false);
+        }
+    }
+}
+
+impl Front {
+    /// Whether the proxy ends.
+    pub fn is_closing(&self) -> bool {
+        *self.closing.borrow()
+    }
+
+    /// Says what cannot be said to a client, once in a second.
+    pub fn complain(&self, what: &impl Display) {
+        let now = Instant::now();
+        let Ok(mut last) = self.complained.lock() else {
+            return;
+        };
+        if last.is_none_or(|last| now.saturating_duration_since(last) >= COMPLAINTS) {
+            *last = Some(now);
+            drop(last);
+            eprintln!("evenkeel-proxy: listener {}: {what}", self.name);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! What clients can make grow has a limit, and a client who reaches it is told.
+
+use std::io::Write;
+
+use super::support::{Client, Origin, Proxy, Reply, pattern, until, web};
+
+#[test]
+fn heads_have_a_largest_size_and_a_largest_number_of_headers() {
+    let origin = Origin::named("reached");
+    let proxy = Proxy::start(&web("head_bytes_max = 2000\n", "", &[&origin]));
+    let long = format!("X: {}\r\n", "y".repeat(2_000));
+    let endless = "z".repeat(3_000);
+    for (head, said) in [
+        (
+            format!("GET / HTTP/1.1\r\nHost: a\r\n{long}\r\n"),
+            "head_bytes_max",
+        ),
+        (format!("GET /{endless}"), "head_bytes_max"),
+        (
+            format!(
+                "GET / HTTP/1.1\r\nHost: a\r\n{}\r\n",
+                "X: y\r\n".repeat(100)
+            ),
+            "100 headers",
+        ),
+    ] {
+        let mut client = proxy.connect();
+        client.send(head);
+        let answer = client.answer();
+        assert_eq!(answer.status, 431);
+        assert!(answer.text().contains(said), "{}", answer.text());
+        client.ended();
+    }
+    assert_eq!(origin.connections(), 0);
+}
+
+#[test]
+fn a_head_that_comes_in_drops_is_not_waited_for() {
+    let origin = Origin::named("reached");
+    let proxy = Proxy::start(&web("timeouts.head = \"200ms\"\n", "", &[&origin]));
+    let mut client = proxy.connect();
+    client.send("GET / HTTP/1.1\r\n");
+    // Bytes that go on coming win it no time. The last ones may meet a closed connection.
+    let mut sender = client.stream.try_clone().unwrap();
+    let dripping = std::thread::spawn(move || {
+        while sender.write_all(b"X: y\r\n").is_ok() {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    });
+    let answer = client.answer();
+    assert_eq!(answer.status, 408, "{}", answer.text());
+    client.ended();
+    drop(client);
+    dripping.join().unwrap();
+    // Who says nothing is not worth an answer, neither at first nor between requests.
+    assert_eq!(proxy.connect().ended(), b"");
+    assert_eq!(origin.connections(), 0);
+}
+
+#[test]
+fn a_kept_connection_is_ended_in_silence() {
+    let origin = Origin::named("once");
+    let more = "timeouts.head = \"10s\"\ntimeouts.keep_alive = \"50ms\"\n";
+    let proxy = Proxy::start(&web(more, "", &[&origin]));
+    let mut client = proxy.connect();
+    assert_eq!(client.get("/").text(), "once");
+    assert_eq!(client.rest(), b"");
+}
+
+#[test]
+fn one_client_has_only_so_many_connections() {
+    let origin = Origin::named("served");
+    let more = "accept_proxy = true\nconnections_per_client_max = 2\nconnections_max = 3\n";
+    let proxy = Proxy::start(&web(more, "", &[&origin]));
+    let connect = |client: &str| {
+        let mut connection = proxy.connect();
+        connection.send(format!("PROXY TCP4 {client} 192.0.2.9 1000 443\r\n"));
+        connection
+    };
+    let mut kept: Vec<Client> = Vec::new();
+    for _ in 0..2 {
+        let mut connection = connect("192.0.2.1");
+        assert_eq!(connection.get("/").text(), "served");
+        kept.push(connection);
+    }
+    let mut third = connect("192.0.2.1");
+    let answer = third.answer();
+    assert_eq!(answer.status, 503);
+    assert!(
+        answer.text().contains("connections_per_client_max"),
+        "{}",
+        answer.text()
+    );
+    third.ended();
+    let mut other = connect("192.0.2.2");
+    assert_eq!(other.get("/").text(), "served");
+    let answer = connect("192.0.2.3").answer();
+    assert!(
+        answer.text().contains("its connections_max"),
+        "{}",
+        answer.text()
+    );
+    assert_eq!(proxy.stat("web/FRONTEND", "drefused"), 2);
+    // A place is free again when its connection has ended.
+    drop(kept.pop());
+    until("there is room", || proxy.stat("web/FRONTEND", "scur") == 2);
+    assert_eq!(connect("192.0.2.1").get("/").text(), "served");
+}
+
+#[test]
+fn connections_beyond_the_limit_of_the_process_wait() {
+    let origin = Origin::named("served");
+    let proxy = Proxy::start(&web("", "", &[&origin]));
+    let info = proxy.ctl("show info");
+    assert!(info.contains("Maxconn: 500\n"), "{info}");
+    let clients: Vec<Client> = (0..500).map(|_| proxy.connect()).collect();
+    until("all are taken", || {
+        proxy.ctl("show info").contains("CurrConns: 500\n")
+    });
+    let mut late = proxy.connect();
+    late.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    // Operators are answered meanwhile, and the connection is, when there is a place.
+    assert!(proxy.ctl("show info").contains("CurrConns: 500\n"));
+    assert!(origin.asked().is_empty());
+    drop(clients);
+    assert_eq!(late.answer().text(), "served");
+}
+
+#[test]
+fn requests_leave_no_descriptors_behind() {
+    let origin = Origin::http(|asked| match &*asked.line {
+        "GET /end" => Reply::End(Vec::new()),
+        "GET /long" => {
+            let head = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n".to_vec();
+            Reply::Go([head, pattern(100_000)].concat())
+        }
+        line => Reply::text(line),
+    });
+    let proxy = Proxy::start(&web("", "timeouts.keep = \"50ms\"", &[&origin]));
+    let idle = || proxy.stat("app/s0", "idle_conn_cur") == 0 && origin.open() == 0;
+    proxy.connect().get("/long");
+    until("no connection is kept", idle);
+    let before = proxy.descriptors();
+    for round in 0..20 {
+        let mut clients: Vec<Client> = (0..5).map(|_| proxy.connect()).collect();
+        for (index, client) in clients.iter_mut().enumerate() {
+            let path = ["/a", "/end", "/long", "/none", "/half"][index];
+            client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n"));
+            if index < 4 {
+                client.send("\r\n");
+            }
+            if (round + index) % 2 == 0 && index < 4 {
+                client.answer();
+            }
+        }
+    }
+    until("no connection is left", || {
+        idle() && proxy.stat("web/FRONTEND", "scur") == 0
+    });
+    // Empty pipes are kept: of two descriptors, and as many as there were at once.
+    until("as many descriptors as before", || {
+        proxy.descriptors() <= before + 2 * 20
+    });
+}

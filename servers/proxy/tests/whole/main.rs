@@ -1,0 +1,12 @@
+//! The whole program: its binary, with clients and servers of the tests around it.
+
+mod admin;
+mod bodies;
+mod classes;
+mod http;
+mod limits;
+mod pools;
+mod refused;
+mod reload;
+mod support;
+mod tcp;

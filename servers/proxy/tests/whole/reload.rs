@@ -1,0 +1,129 @@
+//! Another configuration while connections go on, and the end.
+
+use std::io::{Read, Write};
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+
+use super::support::{LIMIT, Origin, Proxy, Reply, until, web};
+
+#[test]
+fn a_reload_changes_where_requests_go_and_touches_no_connection() {
+    let (one, two) = (Origin::named("one"), Origin::named("two"));
+    let mut proxy = Proxy::start(&web("", "", &[&one]));
+    let mut client = proxy.connect();
+    assert_eq!(client.get("/").text(), "one");
+    let address = proxy.address("web").to_owned();
+    // The same connection, to the new pool, with another route.
+    proxy.rewrite(&web("", "", &[&two]));
+    proxy.signal("HUP");
+    until("it was read", || {
+        proxy.ctl("show info").contains("Reloads: 1\n")
+    });
+    assert_eq!(client.get("/").text(), "two");
+    assert_eq!(
+        proxy.stat("web/FRONTEND", "req_tot"),
+        2,
+        "what was counted stays"
+    );
+    // By the command, with a listener more.
+    let mut config = web("", "", &[&one]);
+    let second = proxy.path("second");
+    config += &format!(
+        "[listener.second]\nbind = \"unix:{}\"\nmode = \"http\"\npool = \"app\"\n",
+        second.display()
+    );
+    proxy.rewrite(&config);
+    proxy.ctl("reload");
+    assert_eq!(client.get("/").text(), "one");
+    let mut stream = std::os::unix::net::UnixStream::connect(&second).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    let request = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.ends_with("\r\n\r\none"), "{answer}");
+    // And without it.
+    proxy.rewrite(&web("", "", &[&one]));
+    proxy.ctl("reload");
+    until("it is gone", || !second.exists());
+    assert_eq!(client.get("/").text(), "one");
+    assert_eq!(proxy.address("web"), address);
+    proxy.signal("TERM");
+    assert!(proxy.ended().success());
+}
+
+#[test]
+fn a_wrong_configuration_changes_nothing() {
+    let origin = Origin::named("one");
+    let good = web("", "", &[&origin]);
+    let proxy = Proxy::start(&good);
+    proxy.ctl("set server app/s0 state drain");
+    proxy.rewrite("[listener.web]\nmode = 1\n");
+    let (done, _, errors) = proxy.try_ctl("reload");
+    assert!(!done && errors.contains("nothing was changed"), "{errors}");
+    assert!(errors.contains("proxy.toml:"), "{errors}");
+    proxy.rewrite(&(good.clone() + "[class.new]\n"));
+    let (done, _, errors) = proxy.try_ctl("reload");
+    assert!(!done && errors.contains("class new is new"), "{errors}");
+    proxy.signal("HUP");
+    until("it is said", || {
+        proxy.complaints().contains("nothing was changed")
+    });
+    assert_eq!(proxy.row("app/s0")["status"], "DRAIN");
+    proxy.ctl("set server app/s0 state ready");
+    assert_eq!(proxy.connect().get("/").text(), "one");
+    assert!(proxy.ctl("show info").contains("Reloads: 0\n"));
+}
+
+#[test]
+fn at_the_end_requests_under_way_are_answered_and_no_more_are_taken() {
+    let (release, held) = channel::<()>();
+    let held = Mutex::new(held);
+    let origin = Origin::http(move |asked| {
+        if asked.line == "GET /slow" {
+            held.lock().unwrap().recv_timeout(LIMIT).unwrap();
+        }
+        Reply::text(&asked.line)
+    });
+    let mut proxy = Proxy::start(&web("", "", &[&origin]));
+    let mut idle = proxy.connect();
+    assert_eq!(idle.get("/quick").text(), "GET /quick");
+    let mut client = proxy.connect();
+    client.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+    until("it is under way", || origin.asked().len() == 2);
+    proxy.signal("TERM");
+    assert_eq!(idle.rest(), b"", "a connection that waits is ended");
+    let refused = || std::net::TcpStream::connect(proxy.address("web")).is_err();
+    until("nobody listens", refused);
+    release.send(()).unwrap();
+    let answer = client.answer();
+    assert_eq!(answer.text(), "GET /slow");
+    assert_eq!(answer.header("connection"), Some("close"));
+    assert_eq!(client.rest(), b"");
+    assert!(proxy.ended().success());
+    assert!(
+        !proxy.complaints().contains("were cut off"),
+        "{}",
+        proxy.complaints()
+    );
+}
+
+#[test]
+fn connections_that_do_not_end_are_cut_off_at_last() {
+    let origin = Origin::raw(|mut stream, _, _| drop(stream.read_to_end(&mut Vec::new())));
+    let config = web("", "", &[&origin]).replace("\"http\"", "\"tcp\"");
+    let mut proxy = Proxy::start_with("drain = \"50ms\"", &config);
+    let mut client = proxy.connect();
+    client.send("hello");
+    until("it is passed on", || origin.open() == 1);
+    proxy.signal("TERM");
+    client.ended();
+    assert!(proxy.ended().success());
+    assert!(
+        proxy
+            .complaints()
+            .contains("connections that were cut off: 1"),
+        "{}",
+        proxy.complaints()
+    );
+}

@@ -1,0 +1,41 @@
+//! What the tests share: the program, clients, and servers behind it.
+
+mod client;
+mod origin;
+mod program;
+
+pub(crate) use client::Client;
+pub(crate) use origin::{Origin, Reply, request};
+pub(crate) use program::{Proxy, run_command};
+
+use std::time::{Duration, Instant};
+
+/// Longer than anything takes on a busy machine.
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+
+/// Bytes that show whether some are lost, doubled or out of order.
+pub(crate) fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i % 251) as u8).collect()
+}
+
+/// Looks again and again, until it is so.
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < LIMIT, "it does not come to this: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A listener for HTTP named `web`, and a pool `app` of these servers. `more` goes into the table
+/// of the listener, and `pool` into that of the pool.
+pub(crate) fn web(more: &str, pool: &str, servers: &[&Origin]) -> String {
+    let mut text = format!(
+        "[listener.web]\nbind = \"127.0.0.1:0\"\nmode = \"http\"\npool = \"app\"\n{more}\n\
+         [pool.app]\n{pool}\n"
+    );
+    for (index, server) in servers.iter().enumerate() {
+        text += &server.config("app", &format!("s{index}"));
+    }
+    text
+}

@@ -1,0 +1,215 @@
+//! The program, started by a test and ended by its id.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{Client, LIMIT, until};
+
+/// A running `evenkeel-proxy run`.
+pub(crate) struct Proxy {
+    child: Child,
+    directory: TempDir,
+    complaints: Arc<Mutex<String>>,
+    /// Where each listener listens.
+    addresses: BTreeMap<String, String>,
+}
+
+impl Proxy {
+    /// Starts it by this configuration, with a socket for operators, and waits until it is ready.
+    pub(crate) fn start(config: &str) -> Self {
+        Self::start_with("", config)
+    }
+
+    /// The same with more of `[process]`.
+    pub(crate) fn start_with(process: &str, config: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("proxy.toml");
+        write(&file, process, config, directory.path());
+        let mut child = Command::new(env!("CARGO_BIN_EXE_evenkeel-proxy"))
+            .arg("run")
+            .arg(&file)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let complaints = collected(child.stderr.take().unwrap());
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut proxy = Self {
+            child,
+            directory,
+            complaints,
+            addresses: BTreeMap::new(),
+        };
+        loop {
+            match lines.recv_timeout(LIMIT) {
+                Ok(line) if line == "ready" => return proxy,
+                Ok(line) => {
+                    if let Some(listener) = line.strip_prefix("listening on ") {
+                        let (name, address) = listener.split_once(' ').unwrap();
+                        proxy.addresses.insert(name.to_owned(), address.to_owned());
+                    }
+                }
+                Err(_) => panic!("the proxy does not begin: {}", proxy.complaints()),
+            }
+        }
+    }
+
+    /// Writes another configuration into its file.
+    pub(crate) fn rewrite(&self, config: &str) {
+        let file = self.directory.path().join("proxy.toml");
+        write(&file, "", config, self.directory.path());
+    }
+
+    /// Where this listener listens.
+    pub(crate) fn address(&self, listener: &str) -> &str {
+        &self.addresses[listener]
+    }
+
+    /// A connection to the listener `web`.
+    pub(crate) fn connect(&self) -> Client {
+        Client::connect(self.address("web"))
+    }
+
+    /// A file in its directory.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Asks it by its own command line; panics at an error.
+    pub(crate) fn ctl(&self, command: &str) -> String {
+        let (done, said, errors) = self.try_ctl(command);
+        assert!(done, "{command}: {errors}");
+        said
+    }
+
+    pub(crate) fn try_ctl(&self, command: &str) -> (bool, String, String) {
+        let socket = self.path("admin");
+        run_command(&["ctl", "--socket", socket.to_str().unwrap(), command])
+    }
+
+    /// A row of `show stat`: a server as `app/s0`, a pool as `app/BACKEND`, a listener as
+    /// `web/FRONTEND`.
+    pub(crate) fn row(&self, name: &str) -> Value {
+        let (of, server) = name.split_once('/').unwrap();
+        let rows: Vec<Value> = serde_json::from_str(&self.ctl("show stat json")).unwrap();
+        let found = |row: &&Value| row["pxname"] == of && row["svname"] == server;
+        rows.iter().find(found).unwrap().clone()
+    }
+
+    /// A number of `show stat`.
+    pub(crate) fn stat(&self, name: &str, column: &str) -> u64 {
+        self.row(name)[column].as_u64().unwrap()
+    }
+
+    /// Waits until a server has this status.
+    pub(crate) fn until_status(&self, server: &str, status: &str) {
+        until(&format!("{server} is {status}"), || {
+            self.row(server)["status"] == status
+        });
+    }
+
+    /// How many descriptors it has open.
+    pub(crate) fn descriptors(&self) -> usize {
+        let listed = std::fs::read_dir(format!("/proc/{}/fd", self.child.id()));
+        listed.unwrap().count()
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &pid]).status();
+        assert!(sent.unwrap().success());
+    }
+
+    /// Waits until it ends by itself.
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        let mut status = None;
+        until("the proxy ends", || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap()
+    }
+
+    /// What it has said on standard error.
+    pub(crate) fn complaints(&self) -> String {
+        self.complaints.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if thread::panicking() {
+            eprintln!("the proxy's own errors:\n{}", self.complaints());
+        }
+    }
+}
+
+fn write(file: &Path, process: &str, config: &str, directory: &Path) {
+    let socket = directory.join("admin");
+    let text = format!(
+        "[process]\nworkers = 2\nconnections_max = 500\nadmin_socket = {socket:?}\n{process}\n\
+         {config}"
+    );
+    std::fs::write(file, text).unwrap();
+}
+
+/// Reads all of it on a thread of its own, while it comes.
+fn collected(pipe: impl Read + Send + 'static) -> Arc<Mutex<String>> {
+    let text = Arc::new(Mutex::new(String::new()));
+    let collected = Arc::clone(&text);
+    thread::spawn(move || {
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+            let mut text = collected.lock().unwrap();
+            text.push_str(&line);
+            text.push('\n');
+        }
+    });
+    text
+}
+
+/// Runs a command of the program: whether it succeeded, its output and its errors.
+pub(crate) fn run_command(arguments: &[&str]) -> (bool, String, String) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_evenkeel-proxy"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (output, errors) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    let (output, errors) = (all_of(output), all_of(errors));
+    let mut status = None;
+    until("the command ends", || {
+        status = child.try_wait().unwrap();
+        status.is_some()
+    });
+    let done = status.unwrap().success();
+    (done, output.join().unwrap(), errors.join().unwrap())
+}
+
+fn all_of(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut text = String::new();
+        pipe.read_to_string(&mut text).unwrap();
+        text
+    })
+}
