@@ -632,7 +632,8 @@ fn id_of(response: &Response) -> Option<u64> {
         | Response::Sought { id, .. }
         | Response::Cursor { id, .. }
         | Response::Logs { id, .. }
-        | Response::Cursors { id, .. } => Some(*id),
+        | Response::Cursors { id, .. }
+        | Response::Trimmed { id, .. } => Some(*id),
         Response::Welcome { .. } | Response::Fault { .. } => None,
     }
 }

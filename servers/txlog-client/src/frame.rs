@@ -33,20 +33,23 @@
 //! 0a    cursors  id:8 name                    8d    cursors   id:8 more:1 count:4 and for each
 //!                                                             sequence:8 log:8 epoch:8 length:1
 //!                                                             name
+//! 0b    trim     id:8 before:8 flags:1        8e    trimmed   id:8 first:8
 //! ```
 //!
 //! Version 2 added the kinds 05, 87 and 88, and the fields in brackets, which its `welcome` has and
 //! its `read` may have. A server answers a client of version 1 with neither. Version 3 added the
 //! kinds from 06 and 89 on, the largest batch in `welcome`, and what a hello may end with: which of
 //! the server's logs the connection is for, and the token by which it is allowed to. A hello that
-//! needs neither is the same in all versions.
+//! needs neither is the same in all versions. Version 4 added the kinds 0b and 8e.
 //!
 //! Flags of `hello`: 1, create the log if there is none of that name. Of `batch`: 1, it has the
 //! number that its first record is to get, or else it is refused; 2, it has a producer; 4, that
 //! producer may have sent it before. Of `stored`: 1, these records had been stored before. Of
 //! `cursor` as a request: 0 asks where a named cursor is, 1 sets it, 2 removes it; in the answer:
 //! 1, there is one. The bracketed fields are there if the flags say so. Of a log in a list: 1, it
-//! is open; 2, its numbers are known.
+//! is open; 2, its numbers are known. Of `trim`: 1, nothing is removed, and the answer says what
+//! would be left; 2, records go that named cursors are at. Without it that is refused, by
+//! `CursorsBehind`.
 //!
 //! A list has the names that are greater than that of the request, as many as fit into a frame of
 //! 64 KiB, and says whether there are more.
@@ -88,6 +91,7 @@ mod listing;
 mod name;
 mod request;
 mod response;
+mod trim;
 
 use bytes::Bytes;
 
@@ -97,12 +101,13 @@ pub use self::listing::{LogBounds, LogInfo};
 pub use self::name::is_name;
 pub use self::request::{Access, CursorChange, Produced, Request};
 pub use self::response::Response;
+pub use self::trim::Trim;
 
 /// How a hello begins, so that neither side takes another protocol for this one.
 pub const MAGIC: [u8; 4] = *b"EKTL";
 
 /// The version described here.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 
 /// The oldest version that is still spoken, with the fields and frames that it has.
 pub const VERSION_MIN: u16 = 1;

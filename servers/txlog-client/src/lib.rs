@@ -38,7 +38,7 @@ pub use connect::Connect;
 pub use cursor::{Cursor, CursorError, Identity};
 pub use error::ClientError;
 pub use follow::{Follower, ReadFrom};
-pub use frame::{LogBounds, LogInfo, Record};
+pub use frame::{LogBounds, LogInfo, Record, Trim};
 pub use session::{
     AppendError, Appending, Consumer, ConsumerOptions, LogChange, Session, SessionFollower,
     SessionOptions,

@@ -8,7 +8,7 @@ use std::future::Future;
 use bytes::Bytes;
 use evenkeel::fs::CommitError;
 use txlog_client::frame::{Code, CursorChange};
-use txlog_client::{Cursor, Record};
+use txlog_client::{Cursor, Record, Trim};
 
 use crate::advice;
 use crate::figures::StoreFigures;
@@ -78,6 +78,13 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// All named cursors.
     fn cursors(&self) -> impl Future<Output = Result<BTreeMap<String, Cursor>, StoreError>> + Send {
         std::future::ready(Err(without_cursors()))
+    }
+
+    /// Removes the oldest records, or says what would be left, and returns the number of the oldest
+    /// one then. Fails if named cursors are at what would go, unless it is forced.
+    fn trim(&self, _trim: Trim) -> impl Future<Output = Result<u64, StoreError>> + Send {
+        let text = "this store is not trimmed by its server: see what removes its records";
+        std::future::ready(Err(StoreError::new(Code::Unsupported, text)))
     }
 
     /// Waits until there may be a record of this number.
@@ -159,6 +166,7 @@ impl From<LogError> for StoreError {
             LogError::Trimmed { .. } => Code::Trimmed,
             LogError::OutOfRange { .. } => Code::OutOfRange,
             LogError::TooManyCursors { .. } => Code::TooMany,
+            LogError::CursorsBehind { .. } => Code::CursorsBehind,
             LogError::Commit(error) if error.is_too_large() => Code::RecordTooLarge,
             LogError::BadBatch { .. } => Code::RecordTooLarge,
             LogError::Refused(refusal) => return (*refusal).into(),
@@ -318,6 +326,10 @@ impl<D: Disk> Store for Log<D> {
         Ok(places
             .map(|(name, place)| (name, cursor_of(log, place)))
             .collect())
+    }
+
+    async fn trim(&self, trim: Trim) -> Result<u64, StoreError> {
+        Ok(Log::trim_unless_read(self, trim).await?)
     }
 
     async fn wait_for(&self, sequence: u64) {

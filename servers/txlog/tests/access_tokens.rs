@@ -14,7 +14,7 @@ use txlog::access::Security;
 use txlog::log::Log;
 use txlog::server::{BindError, Server, ServerConfig};
 use txlog_client::frame::{Code, CursorChange, Request, Response};
-use txlog_client::{Client, ClientError, Connect};
+use txlog_client::{Client, ClientError, Connect, Trim};
 
 fn batch(id: u64) -> Request {
     Request::Batch {
@@ -38,7 +38,7 @@ fn read(id: u64) -> Request {
 }
 
 /// Each sort of request, with the permission that it needs.
-fn requests() -> [(Request, &'static str); 7] {
+fn requests() -> [(Request, &'static str); 8] {
     let name = "reader".to_owned();
     let change = CursorChange::Keep;
     [
@@ -62,6 +62,14 @@ fn requests() -> [(Request, &'static str); 7] {
             "any",
         ),
         (Request::Ping { id: 7 }, "none"),
+        // Nothing goes, as the number of no record is below it.
+        (
+            Request::Trim {
+                id: 8,
+                trim: Trim::before(0),
+            },
+            "admin",
+        ),
     ]
 }
 
@@ -90,8 +98,8 @@ fn each_request_needs_its_permission_and_pings_need_none() {
     let allowed = [
         ("writer", vec!["append", "any", "none"]),
         ("reader", vec!["read", "any", "none"]),
-        ("keeper", vec!["any", "none"]),
-        ("all", vec!["append", "read", "any", "none"]),
+        ("keeper", vec!["admin", "any", "none"]),
+        ("all", vec!["append", "read", "admin", "any", "none"]),
         ("elsewhere", vec!["none"]),
         ("", vec!["none"]),
     ];

@@ -41,6 +41,8 @@ enum Moment {
     BesideBackup,
     /// The server at any moment, when a backup has ended.
     Any,
+    /// The server, while it removes the older half because it was asked to.
+    Trim,
 }
 
 /// How often the middle was hit.
@@ -50,6 +52,7 @@ struct Hits {
     backups: u64,
     beside_backups: u64,
     trims: u64,
+    served_trims: u64,
 }
 
 impl Hits {
@@ -59,6 +62,7 @@ impl Hits {
             self.backups,
             self.beside_backups,
             self.trims,
+            self.served_trims,
         ];
         hits.iter().all(|hits| *hits > 0)
     }
@@ -89,11 +93,11 @@ fn is_rotating(directory: &Path) -> bool {
     (segments.last()).is_some_and(|(_, bytes)| segments.len() > 1 && *bytes <= HEAD_BYTES as u64)
 }
 
-/// A log that began with record `before` begins with `now`. If that is another one, the limit of
-/// bytes explains it: nearly as many are left.
-fn expect_explained(directory: &Path, before: u64, now: u64) {
+/// A log that began with record `before` begins with `now`. If that is another one, it was to be
+/// trimmed so far, or the limit of bytes explains it: nearly as many are left.
+fn expect_explained(directory: &Path, before: u64, now: u64, trimmed: u64) {
     assert!(now >= before, "{before} was removed, and {now} is there");
-    if now == before {
+    if now == before || now <= trimmed {
         return;
     }
     let segments = segments(directory);
@@ -164,6 +168,8 @@ struct Killed {
     /// The first record after the last life, and the one after the last, at the beginning of this.
     first: u64,
     next: u64,
+    /// The greatest number before which records were to be removed.
+    trimmed: u64,
 }
 
 impl Killed {
@@ -196,7 +202,7 @@ impl Killed {
             }
         });
         let now = oldest(&self.log);
-        expect_explained(&self.log, self.first, now);
+        expect_explained(&self.log, self.first, now, self.trimmed);
         self.first = now;
     }
 
@@ -204,7 +210,7 @@ impl Killed {
         let client = Client::connect(address).await.unwrap();
         let (found, _) = client.read(0, Duration::ZERO).await.unwrap();
         let found = found.first().map_or(self.first, |record| record.sequence);
-        expect_explained(&self.log, self.first, found);
+        expect_explained(&self.log, self.first, found, self.trimmed);
         let forget = |durable: &Known| {
             let mut durable = durable.lock().unwrap();
             durable.retain(|&sequence, _| sequence >= found);
@@ -243,6 +249,7 @@ impl Killed {
                 wait(&mut child);
                 self.hits.beside_backups += u64::from(is_under_way);
             }
+            Moment::Trim => self.trim_and_kill(server),
             Moment::Any => {
                 let (done, _, errors) = run_command(&backup);
                 assert!(done, "{errors}");
@@ -252,9 +259,24 @@ impl Killed {
         self.check_saved(moment);
     }
 
+    /// Has the server remove the older half while records are appended, and kills it in the middle.
+    fn trim_and_kill(&mut self, server: &mut Server) {
+        let all = segments(&self.log);
+        let (was, before) = (oldest(&self.log), all[all.len() / 2].0);
+        self.trimmed = before;
+        let (address, number) = (server.address.to_string(), before.to_string());
+        let mut child = begin(&["trim", "--server", &address, "--before", &number]);
+        wait_until(&mut child, || oldest(&self.log) > was);
+        server.kill();
+        wait(&mut child);
+        let now = oldest(&self.log);
+        self.hits.served_trims += u64::from(was < now && now < before);
+    }
+
     /// A backup is whole, and has what was there when it began, or is seen to be none.
     fn check_saved(&mut self, moment: Moment) {
-        if moment == Moment::Rotation || segments(&self.saved).is_empty() {
+        let is_saved = !matches!(moment, Moment::Rotation | Moment::Trim);
+        if !is_saved || segments(&self.saved).is_empty() {
             return;
         }
         match verified(self.saved.to_str().unwrap()) {
@@ -302,6 +324,7 @@ fn kills_amid_upkeep_lose_nothing_and_remove_no_more_than_was_asked() {
         hits: Hits::default(),
         first: 1,
         next: 1,
+        trimmed: 0,
     };
     let kills = rounds("TXLOG_KILLS", 25);
     let moments = [
@@ -309,21 +332,23 @@ fn kills_amid_upkeep_lose_nothing_and_remove_no_more_than_was_asked() {
         Moment::Backup,
         Moment::BesideBackup,
         Moment::Any,
+        Moment::Trim,
     ];
     let mut life = 0;
     while life < kills || (!killed.hits.has_all() && life < kills + 100) {
         killed.live(life, moments[life as usize % moments.len()]);
-        killed.trim(life / 4 % 2 == 0);
+        killed.trim(life / 5 % 2 == 0);
         life += 1;
     }
     let hits = &killed.hits;
     eprintln!(
         "{life} kills, of which {} hit a new segment, {} a backup, {} a server beside a backup; \
-         {} hit a trim; {} records",
+         {} hit a trim, {} a server that trims; {} records",
         hits.rotations,
         hits.backups,
         hits.beside_backups,
         hits.trims,
+        hits.served_trims,
         killed.next - 1
     );
     assert!(hits.has_all() && killed.next > 1, "{hits:?}");

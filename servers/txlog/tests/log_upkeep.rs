@@ -106,22 +106,68 @@ fn a_stopped_log_is_trimmed() {
     let log = directory.path().join("log");
     let server = Server::start(&log, &["--segment-bytes", "100"]);
     append(&server, &["one", "two", "three", "four"]);
-    let said = fails(&["trim", text(&log), "--before", "3"]);
-    assert!(said.contains("another server has this directory"), "{said}");
+    // Beside a server, it says which command asks that one.
+    let trim = ["trim", text(&log), "--before", "3"];
+    for said in [fails(&trim), fails(&[&trim[..], &["--dry-run"]].concat())] {
+        assert!(said.contains("is open by a server"), "{said}");
+        let command = "`txlog trim --server ADDRESS --log NAME --before 3`";
+        assert!(said.contains(command), "{said}");
+    }
     stop(server);
-    let said = done(&["trim", text(&log), "--before", "3"]);
+    let would = done(&["trim", text(&log), "--before", "5", "--dry-run"]);
+    assert_eq!(would, "all from 1 to 4 would go; the oldest would be 5\n");
+    let said = done(&trim);
     // One batch may have had several of them, and stays whole.
     assert!(
         said.starts_with("it has record") && said.ends_with("to 4 now\n"),
         "{said}"
     );
-    let said = fails(&["trim", text(&log), "--before", "9"]);
-    assert!(said.contains("record 9 is beyond the log's end"), "{said}");
+    for dry_run in [&[][..], &["--dry-run"]] {
+        let said = fails(&[&["trim", text(&log), "--before", "9"], dry_run].concat());
+        assert!(said.contains("record 9 is beyond the log's end"), "{said}");
+    }
     let said = done(&["trim", text(&log), "--before", "5"]);
     assert_eq!(said, "it has no records; the next is 5 now\n");
     let server = Server::start(&log, &OPTIONS);
     append(&server, &["five"]);
     assert_eq!(read(&server), "5\tfive\n");
+}
+
+#[test]
+fn a_served_log_is_trimmed_by_its_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let server = Server::start(&log, &["--segment-bytes", "100"]);
+    for record in ["one", "two", "three", "four"] {
+        append(&server, &[record]);
+    }
+    let address = server.address.to_string();
+    let trim = |before: &'static str| ["trim", "--server", &address, "--before", before];
+    let would = done(&[&trim("3")[..], &["--dry-run"]].concat());
+    assert_eq!(would, "all from 1 to 2 would go; the oldest would be 3\n");
+    assert_eq!(done(&trim("1")), "no record went; the oldest is 1 now\n");
+    let place = ["cursors", "--server", &address, "--set", "billing", "--to"];
+    done(&[&place[..], &["2"]].concat());
+    let said = fails(&trim("3"));
+    assert!(said.contains("billing (at 2)"), "{said}");
+    done(&[&place[..], &["3"]].concat());
+    let said = done(&trim("3"));
+    assert_eq!(said, "all from 1 to 2 went; the oldest is 3 now\n");
+    assert_eq!(read(&server), "3\tthree\n4\tfour\n");
+    let said = fails(&trim("9"));
+    assert!(said.contains("record 9 is beyond the log's end"), "{said}");
+    stop(server);
+    // A consumer counts also where there is no server.
+    for dry_run in [&[][..], &["--dry-run"]] {
+        let said = fails(&[&["trim", text(&log), "--before", "5"], dry_run].concat());
+        assert!(said.contains("billing (at 3)"), "{said}");
+    }
+    let said = done(&["trim", text(&log), "--before", "5", "--force"]);
+    assert_eq!(said, "it has no records; the next is 5 now\n");
+    // One of two things is meant.
+    let both = ["trim", text(&log), "--server", &address, "--before", "5"];
+    let (done, _, errors) = run_command(&both);
+    assert!(!done && errors.contains("cannot be used with"), "{errors}");
 }
 
 #[test]

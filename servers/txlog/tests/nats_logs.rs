@@ -12,8 +12,8 @@ use support::nats::{Nats, run};
 use txlog::nats::{NatsConfig, NatsStore, NatsStreams};
 use txlog::server::ServerConfig;
 use txlog::store::Store;
-use txlog_client::Connect;
 use txlog_client::frame::Code;
+use txlog_client::{Connect, Trim};
 
 async fn streams(nats: &Nats, logs_max: usize) -> NatsStreams {
     let opened = NatsStreams::open("logs-".to_owned(), nats.config(), logs_max, None).await;
@@ -41,6 +41,10 @@ fn each_stream_whose_name_begins_so_is_a_log() {
             assert_eq!(error.code(), Some(Code::NoSuchLog), "{error}");
             let error = orders.cursor("billing").await.unwrap_err();
             assert_eq!(error.code(), Some(Code::Unsupported), "{error}");
+            let error = orders.trim(Trim::before(2)).await.unwrap_err();
+            assert_eq!(error.code(), Some(Code::Unsupported), "{error}");
+            let purge = "nats stream purge logs-orders --seq 2";
+            assert!(error.to_string().contains(purge), "{error}");
         });
         ended.await.unwrap();
         // One that is none of txlog's, and one of another server.

@@ -298,7 +298,7 @@ fn a_failing_disk_is_said_to_who_appends_and_what_is_durable_can_be_read() {
         assert_eq!(batch.await.unwrap_err().code(), Some(Code::LogFailedBefore));
         // Earlier clients do not know this.
         let mut old = Raw::connect(address).await;
-        let (min, max, access) = (1, VERSION - 1, None);
+        let (min, max, access) = (1, 2, None);
         old.ask(&Request::Hello { min, max, access }).await;
         assert!(matches!(old.answer().await, Some(Response::Welcome { .. })));
         old.ask(&append(7, "lost")).await;

@@ -1,20 +1,21 @@
-//! Named cursors and records by time, over the protocol.
+//! Named cursors, records by time and trims, over the protocol.
 
 mod support;
 
+use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use evenkeel::time::sleep;
 use support::held::Held;
 use support::logs::{Disks, connect, creating, serving_logs};
-use support::served::{Raw, serving, serving_log, serving_store};
-use support::{run, small};
+use support::served::{Raw, append, serving, serving_log, serving_store};
+use support::{numbered, run, small};
 use txlog::log::{LogConfig, Retention};
 use txlog::server::ServerConfig;
 use txlog_client::frame::{Code, CursorChange, Request, Response};
 use txlog_client::{
     Client, ClientError, Connect, Consumer, ConsumerOptions, Cursor, Identity, ReadFrom, Session,
-    SessionOptions,
+    SessionOptions, Trim,
 };
 
 fn at(of: Identity, sequence: u64) -> Cursor {
@@ -336,5 +337,119 @@ fn a_consumer_that_waits_for_records_writes_its_place_meanwhile() {
             .expect("it is written");
         session.append("two").await.unwrap();
         assert_eq!(waiting.await.unwrap().unwrap().sequence, 2);
+    });
+}
+
+/// A client of a log with 40 records, of which a segment has four to seven.
+async fn of_forty(address: SocketAddr) -> Client {
+    let client = Client::connect(address).await.unwrap();
+    for number in 1..=40 {
+        client.append(numbered(number)).await.unwrap();
+    }
+    client
+}
+
+/// The oldest record, as a client hears that connects now.
+async fn oldest(address: SocketAddr) -> u64 {
+    Client::connect(address).await.unwrap().info().first
+}
+
+#[test]
+fn a_served_log_is_trimmed_and_readers_that_are_behind_hear_so() {
+    serving(ServerConfig::default(), |address, _| async move {
+        let client = of_forty(address).await;
+        let mut follower = client.follow(ReadFrom::Sequence(3));
+        let would = client.trim(Trim::before(20).dry_run(true)).await.unwrap();
+        assert!((13..=20).contains(&would), "{would}");
+        assert_eq!(oldest(address).await, 1, "nothing went");
+        assert_eq!(client.trim(Trim::before(20)).await.unwrap(), would);
+        assert_eq!(oldest(address).await, would);
+        let error = follower.next().await.unwrap_err();
+        assert_eq!(error.code(), Some(Code::Trimmed), "{error}");
+        let (records, _) = client.read(would, Duration::ZERO).await.unwrap();
+        assert_eq!(records[0].payload, numbered(would));
+        let trim = client.trim(Trim::before(42)).await;
+        let error = trim.unwrap_err();
+        let ClientError::OutOfRange { first, next, .. } = error else {
+            panic!("{error}")
+        };
+        assert_eq!((first, next), (would, 41));
+        assert_eq!(client.trim(Trim::before(41)).await.unwrap(), 41);
+        assert_eq!(client.append("one more").await.unwrap(), 41);
+        assert_eq!(client.trim(Trim::before(1)).await.unwrap(), 41);
+    });
+}
+
+#[test]
+fn a_trim_takes_nothing_from_a_consumer_unless_it_is_forced() {
+    serving(ServerConfig::default(), |address, _| async move {
+        let client = of_forty(address).await;
+        let of = client.info().identity.unwrap();
+        client.set_cursor("billing", at(of, 5)).await.unwrap();
+        client.set_cursor("audit", at(of, 41)).await.unwrap();
+        for trim in [Trim::before(20), Trim::before(20).dry_run(true)] {
+            let error = client.trim(trim).await.unwrap_err();
+            assert_eq!(error.code(), Some(Code::CursorsBehind), "{error}");
+            let said = error.to_string();
+            assert!(said.contains("billing (at 5)"), "{said}");
+            assert!(
+                said.contains("--force") && !said.contains("audit"),
+                "{said}"
+            );
+        }
+        assert_eq!(oldest(address).await, 1, "nothing went");
+        // A file that it has read goes.
+        client.set_cursor("billing", at(of, 30)).await.unwrap();
+        let left = client.trim(Trim::before(30)).await.unwrap();
+        assert!((23..=30).contains(&left), "{left}");
+        client.trim(Trim::before(41)).await.unwrap_err();
+        let forced = client.trim(Trim::before(41).force(true)).await;
+        assert_eq!(forced.unwrap(), 41);
+        let error = client.read(30, Duration::ZERO).await.unwrap_err();
+        assert_eq!(error.code(), Some(Code::Trimmed), "{error}");
+        // It has to be put elsewhere now, and holds up nothing.
+        client.append("one more").await.unwrap();
+        assert_eq!(
+            client.trim(Trim::before(42)).await.unwrap_err().code(),
+            Some(Code::CursorsBehind)
+        );
+        client.remove_cursor("audit").await.unwrap();
+        assert_eq!(client.trim(Trim::before(42)).await.unwrap(), 42);
+    });
+}
+
+/// One that knows no trims.
+#[test]
+fn a_client_of_version_3_works_as_before() {
+    serving(ServerConfig::default(), |address, _| async move {
+        of_forty(address).await;
+        let mut old = Raw::connect(address).await;
+        let access = None;
+        old.ask(&Request::Hello {
+            min: 1,
+            max: 3,
+            access,
+        })
+        .await;
+        let Some(Response::Welcome { version, next, .. }) = old.answer().await else {
+            panic!("no welcome")
+        };
+        assert_eq!((version, next), (3, 41));
+        old.ask(&append(7, "by it")).await;
+        let answer = old.answer().await;
+        assert_eq!(
+            answer,
+            Some(Response::Appended {
+                id: 7,
+                sequence: 41
+            })
+        );
+        let after = String::new();
+        old.ask(&Request::Cursors { id: 8, after }).await;
+        let answer = old.answer().await;
+        assert!(
+            matches!(answer, Some(Response::Cursors { id: 8, .. })),
+            "{answer:?}"
+        );
     });
 }

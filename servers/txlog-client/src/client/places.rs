@@ -1,14 +1,17 @@
-//! Places: the logs of a server, the records of a time, and named cursors.
+//! Places: the logs of a server, the records of a time, named cursors, and where a log begins.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::{Asked, Client, unexpected};
 use crate::cursor::Cursor;
 use crate::error::ClientError;
-use crate::frame::{CursorChange, LogInfo, Request, Response};
+use crate::frame::{CursorChange, LogInfo, Request, Response, Trim};
 
 /// The version that has these requests.
 const VERSION_NEEDED: u16 = 3;
+
+/// The version that has trims.
+const TRIM_VERSION: u16 = 4;
 
 impl Client {
     /// The server's logs, by their names in order; the one without a name is the first, if there is
@@ -152,6 +155,33 @@ impl Client {
                 }
                 other => return Err(unexpected(&other)),
             }
+        }
+    }
+
+    /// Removes the oldest records of the log; returns the number of the oldest one that is left,
+    /// or of the next one to come if none is. Readers that are behind it are told so.
+    ///
+    /// Whole files are removed, so some records below [`before`](Trim::before) may be left; none
+    /// are if that is the next number. There is no way back.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`], after which some of these records may be removed, and no others;
+    /// [`OldServer`](ClientError::OldServer) if the server has no trims;
+    /// [`OutOfRange`](ClientError::OutOfRange) if `before` is beyond the next record;
+    /// [`Code::CursorsBehind`](crate::frame::Code::CursorsBehind) if consumers have yet to read
+    /// what would go, and [`force`](Trim::force) does not say that it goes all the same;
+    /// [`Code::Unsupported`](crate::frame::Code::Unsupported) if the server's store is trimmed by
+    /// other means.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, some of these records may be removed.
+    pub async fn trim(&self, trim: Trim) -> Result<u64, ClientError> {
+        self.needs_version(TRIM_VERSION, "trims")?;
+        match self.ask(|id| Request::Trim { id, trim }).await? {
+            Response::Trimmed { first, .. } => Ok(first),
+            other => Err(unexpected(&other)),
         }
     }
 

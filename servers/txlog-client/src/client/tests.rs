@@ -10,7 +10,7 @@ use evenkeel::time::timeout;
 use tokio::io::AsyncWriteExt;
 
 use super::*;
-use crate::frame::{Batched, Produced, VERSION, VERSION_MIN};
+use crate::frame::{Batched, Produced, Trim, VERSION, VERSION_MIN};
 
 /// Longer than any test takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -58,6 +58,14 @@ fn welcome_with(appends_max: u32) -> Response {
 
 /// A client and its server, in a runtime of their own.
 fn connected<F: Future<Output = ()>>(appends_max: u32, test: impl FnOnce(Client, Served) -> F) {
+    connected_by(&welcome_with(appends_max), test);
+}
+
+/// The same, with a server that says this of itself.
+fn connected_by<F: Future<Output = ()>>(
+    welcome: &Response,
+    test: impl FnOnce(Client, Served) -> F,
+) {
     let runtime = evenkeel::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let all = async {
@@ -71,7 +79,7 @@ fn connected<F: Future<Output = ()>>(appends_max: u32, test: impl FnOnce(Client,
                 served.request().await,
                 Some(Request::Hello { .. })
             ));
-            served.answer(&welcome_with(appends_max)).await;
+            served.answer(welcome).await;
             test(client.await.unwrap().unwrap(), served).await;
         };
         timeout(LIMIT, all).await.expect("an end in time");
@@ -373,6 +381,68 @@ fn an_old_server_is_read_and_what_it_cannot_say_is_not_asked() {
         let none = Response::Records { id, next, records };
         served.answer(&none).await;
         assert_eq!(following.await.unwrap().unwrap(), None);
+    });
+}
+
+/// A client with a server of version 3, which is the last one without trims.
+#[test]
+fn an_earlier_server_is_not_asked_to_trim_and_the_error_says_that_it_is_older() {
+    let welcome = Response::Welcome {
+        version: 3,
+        record_bytes_max: 100,
+        appends_max: 1,
+        first: 1,
+        next: 9,
+        of: Some(Identity { log: 1, epoch: 1 }),
+        batch_bytes_max: Some(1_000),
+    };
+    connected_by(&welcome, |client, mut served| async move {
+        let error = client.trim(Trim::before(4)).await.unwrap_err();
+        let said = error.to_string();
+        assert!(
+            matches!(error, ClientError::OldServer { version: 3, .. }),
+            "{said}"
+        );
+        assert!(said.contains("start a newer"), "{said}");
+        // The next thing that it hears is this.
+        let pinged = evenkeel::spawn(async move { client.ping().await });
+        let Some(Request::Ping { id }) = served.request().await else {
+            panic!("no ping")
+        };
+        served.answer(&Response::Pong { id }).await;
+        pinged.await.unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_trim_is_asked_for_as_it_was_said_and_refused_with_both_ends() {
+    connected(1, |client, mut served| async move {
+        let trim = Trim::before(4).dry_run(true).force(true);
+        let trimming = client.clone();
+        let trimmed = evenkeel::spawn(async move { trimming.trim(trim).await });
+        let Some(Request::Trim { id, trim: asked }) = served.request().await else {
+            panic!("no trim")
+        };
+        assert_eq!(asked, trim);
+        served.answer(&Response::Trimmed { id, first: 3 }).await;
+        assert_eq!(trimmed.await.unwrap().unwrap(), 3);
+        let trimmed = evenkeel::spawn(async move { client.trim(Trim::before(99)).await });
+        let Some(Request::Trim { id, trim: asked }) = served.request().await else {
+            panic!("no trim")
+        };
+        assert_eq!(asked, Trim::before(99));
+        let refused = Response::RefusedAt {
+            id,
+            code: Code::OutOfRange,
+            numbers: [3, 9],
+            text: "too far".to_owned(),
+        };
+        served.answer(&refused).await;
+        let error = trimmed.await.unwrap().unwrap_err();
+        let ClientError::OutOfRange { first, next, .. } = error else {
+            panic!("{error}")
+        };
+        assert_eq!((first, next), (3, 9));
     });
 }
 

@@ -51,12 +51,15 @@ pub enum Code {
     TooMany,
     /// The store cannot do this.
     Unsupported,
+    /// Consumers have yet to read records that would be removed, by their named cursors. Since
+    /// version 4.
+    CursorsBehind,
     /// A code that this version does not know.
     Other(u16),
 }
 
 /// Codes and their numbers.
-pub(super) const CODES: [(Code, u16); 23] = [
+pub(super) const CODES: [(Code, u16); 24] = [
     (Code::NotTxlog, 1),
     (Code::Version, 2),
     (Code::BadFrame, 3),
@@ -80,6 +83,7 @@ pub(super) const CODES: [(Code, u16); 23] = [
     (Code::TooMany, 30),
     (Code::Unsupported, 31),
     (Code::LogFailedBefore, 32),
+    (Code::CursorsBehind, 33),
 ];
 
 /// The numbers of a refusal with [`Code::LogFailed`] or [`Code::LogFailedBefore`] if that may pass

@@ -3,7 +3,7 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::fields::{Fields, framed, put_identity, put_position};
-use super::{Batched, FrameError, MAGIC};
+use super::{Batched, FrameError, MAGIC, Trim};
 use crate::cursor::{Cursor, Identity};
 
 /// A client's request.
@@ -96,6 +96,13 @@ pub enum Request {
         /// Only those with greater names than this; empty for all.
         after: String,
     },
+    /// Removes the oldest records; not before version 4.
+    Trim {
+        /// Repeated in the answer.
+        id: u64,
+        /// Which ones.
+        trim: Trim,
+    },
 }
 
 /// Which log a connection is for, and by what right.
@@ -142,7 +149,8 @@ impl Request {
             | Request::Seek { id, .. }
             | Request::Cursor { id, .. }
             | Request::Logs { id, .. }
-            | Request::Cursors { id, .. } => Some(*id),
+            | Request::Cursors { id, .. }
+            | Request::Trim { id, .. } => Some(*id),
         }
     }
 
@@ -188,6 +196,7 @@ impl Request {
             Request::Cursor { id, name, change } => put_cursor(buffer, *id, name, *change),
             Request::Logs { id, after } => put_after(buffer, 0x09, *id, after),
             Request::Cursors { id, after } => put_after(buffer, 0x0a, *id, after),
+            Request::Trim { id, trim } => trim.put(buffer, *id),
         }
     }
 
@@ -252,6 +261,10 @@ impl Request {
             0x0a => Request::Cursors {
                 id: fields.u64("id")?,
                 after: fields.rest_utf8("name")?,
+            },
+            0x0b => Request::Trim {
+                id: fields.u64("id")?,
+                trim: Trim::take(&mut fields)?,
             },
             kind => return Err(FrameError::Kind { kind }),
         };

@@ -126,6 +126,13 @@ pub enum Response {
         /// Names and cursors.
         cursors: Vec<(String, Cursor)>,
     },
+    /// To trim.
+    Trimmed {
+        /// Of the request.
+        id: u64,
+        /// The number of the oldest record that is left, or would be; of the next one if none is.
+        first: u64,
+    },
     /// The connection failed, and is closed.
     Fault {
         /// Why.
@@ -186,6 +193,10 @@ impl Response {
             Response::Cursors { id, more, cursors } => {
                 listing::put_cursors(buffer, *id, *more, cursors);
             }
+            Response::Trimmed { id, first } => framed(buffer, 0x8e, 16, |buffer| {
+                buffer.put_u64_le(*id);
+                buffer.put_u64_le(*first);
+            }),
             Response::Fault { code, text } => {
                 let text = cut(text);
                 framed(buffer, 0x86, 2 + text.len(), |buffer| {
@@ -248,7 +259,7 @@ impl Response {
                 numbers: [fields.u64("first number")?, fields.u64("second number")?],
                 text: fields.text(),
             },
-            0x89..=0x8d => newer(&mut fields)?,
+            0x89..=0x8e => newer(&mut fields)?,
             kind => return Err(FrameError::Kind { kind }),
         };
         fields.end()?;
@@ -308,7 +319,7 @@ impl Response {
     }
 }
 
-/// Reads an answer that version 3 added.
+/// Reads an answer that version 3 or 4 added.
 fn newer(fields: &mut Fields) -> Result<Response, FrameError> {
     Ok(match fields.kind {
         0x89 => Response::Stored {
@@ -330,6 +341,10 @@ fn newer(fields: &mut Fields) -> Result<Response, FrameError> {
         },
         0x8c => listing::logs(fields)?,
         0x8d => listing::cursors(fields)?,
+        0x8e => Response::Trimmed {
+            id: fields.u64("id")?,
+            first: fields.u64("first sequence number")?,
+        },
         kind => return Err(FrameError::Kind { kind }),
     })
 }

@@ -68,6 +68,10 @@ fn newer_request() -> impl Strategy<Value = Request> {
         any::<(u64, u64)>().prop_map(|(id, time_ms)| Request::Seek { id, time_ms }),
         (any::<u64>(), ".{0,40}").prop_map(|(id, after)| Request::Logs { id, after }),
         (any::<u64>(), ".{0,40}").prop_map(|(id, after)| Request::Cursors { id, after }),
+        any::<(u64, u64, bool, bool)>().prop_map(|(id, before, is_dry_run, is_forced)| {
+            let trim = Trim::before(before).dry_run(is_dry_run).force(is_forced);
+            Request::Trim { id, trim }
+        }),
         (any::<u64>(), ".{0,40}", change()).prop_map(|(id, name, change)| Request::Cursor {
             id,
             name,
@@ -133,6 +137,7 @@ fn newer_response() -> impl Strategy<Value = Response> {
             }
         }),
         any::<(u64, u64)>().prop_map(|(id, sequence)| Response::Sought { id, sequence }),
+        any::<(u64, u64)>().prop_map(|(id, first)| Response::Trimmed { id, first }),
         (any::<u64>(), prop::option::of(cursor()))
             .prop_map(|(id, cursor)| Response::Cursor { id, cursor }),
         (any::<(u64, bool)>(), prop::collection::vec(log(), 0..5))
@@ -233,7 +238,7 @@ proptest! {
     /// Malformed frames are errors; well-formed ones decode to the same after encoding them again.
     #[test]
     fn any_bytes_are_a_frame_or_an_error(
-        kind in prop_oneof![0..12_u8, 0x80..0x90_u8, any::<u8>()],
+        kind in prop_oneof![0..13_u8, 0x80..0x90_u8, any::<u8>()],
         rest in prop::collection::vec(any::<u8>(), 0..80),
     ) {
         let mut bytes = vec![kind];
@@ -300,4 +305,187 @@ fn a_count_of_records_takes_no_memory_by_itself() {
         Response::decode(body(buffer)),
         Err(FrameError::Short { .. })
     ));
+}
+
+/// The bytes of frames, by another encoder. Those of earlier versions stay as they are.
+fn early_requests() -> Vec<(Request, &'static str)> {
+    let read = |of| Request::Read {
+        id: 6,
+        from: 7,
+        records_max: 8,
+        bytes_max: 9,
+        wait_ms: 10,
+        of,
+    };
+    vec![
+        (
+            Request::Hello {
+                min: 1,
+                max: 3,
+                access: None,
+            },
+            "0900000001454b544c01000300",
+        ),
+        (
+            Request::Hello {
+                min: 3,
+                max: 3,
+                access: Some(Access {
+                    log: "orders".to_owned(),
+                    create: true,
+                    token: Bytes::from_static(b"secret"),
+                }),
+            },
+            "1700000001454b544c0300030001066f7264657273736563726574",
+        ),
+        (
+            Request::Append {
+                id: 5,
+                payload: Bytes::from_static(b"record"),
+            },
+            "0f0000000205000000000000007265636f7264",
+        ),
+        (
+            read(None),
+            "1d000000030600000000000000070000000000000008000000090000000a000000",
+        ),
+        (
+            read(Some(Identity { log: 11, epoch: 12 })),
+            "2d000000030600000000000000070000000000000008000000090000000a0000000b0000\
+             00000000000c00000000000000",
+        ),
+        (Request::Ping { id: 13 }, "09000000040d00000000000000"),
+        (
+            Request::Health {
+                id: 14,
+                within_ms: 15,
+            },
+            "0d000000050e000000000000000f000000",
+        ),
+    ]
+}
+
+fn later_requests() -> Vec<(Request, &'static str)> {
+    vec![
+        (
+            Request::Batch {
+                id: 16,
+                expected: Some(17),
+                producer: Some(Produced {
+                    producer: 18,
+                    number: 19,
+                }),
+                not_before: Some(20),
+                records: [&b"one"[..], b""].iter().collect(),
+            },
+            "410000000610000000000000000711000000000000001200000000000000000000000000\
+             00001300000000000000140000000000000002000000030000006f6e6500000000",
+        ),
+        (
+            Request::Seek {
+                id: 21,
+                time_ms: 22,
+            },
+            "110000000715000000000000001600000000000000",
+        ),
+        (
+            Request::Cursor {
+                id: 23,
+                name: "billing".to_owned(),
+                change: CursorChange::Set(Cursor {
+                    log: 24,
+                    epoch: 25,
+                    sequence: 26,
+                }),
+            },
+            "29000000081700000000000000011a000000000000001800000000000000190000000000\
+             000062696c6c696e67",
+        ),
+        (
+            Request::Logs {
+                id: 27,
+                after: "a".to_owned(),
+            },
+            "0a000000091b0000000000000061",
+        ),
+        (
+            Request::Cursors {
+                id: 28,
+                after: "b".to_owned(),
+            },
+            "0a0000000a1c0000000000000062",
+        ),
+        (
+            Request::Trim {
+                id: 29,
+                trim: Trim::before(30).force(true),
+            },
+            "120000000b1d000000000000001e0000000000000002",
+        ),
+    ]
+}
+
+fn responses() -> Vec<(Response, &'static str)> {
+    vec![
+        (
+            Response::Appended { id: 1, sequence: 2 },
+            "110000008201000000000000000200000000000000",
+        ),
+        (
+            Response::Stored {
+                id: 3,
+                first: 4,
+                count: 5,
+                repeated: true,
+            },
+            "1600000089030000000000000004000000000000000500000001",
+        ),
+        (Response::Pong { id: 6 }, "09000000840600000000000000"),
+        (
+            Response::Refused {
+                id: 7,
+                code: Code::Trimmed,
+                text: "why".to_owned(),
+            },
+            "0e0000008507000000000000001100776879",
+        ),
+        (
+            Response::RefusedAt {
+                id: 8,
+                code: Code::OutOfRange,
+                numbers: [9, 10],
+                text: "why".to_owned(),
+            },
+            "1e000000880800000000000000140009000000000000000a00000000000000776879",
+        ),
+        (
+            Response::Fault {
+                code: Code::Closing,
+                text: "why".to_owned(),
+            },
+            "06000000860700776879",
+        ),
+        (
+            Response::Trimmed { id: 11, first: 12 },
+            "110000008e0b000000000000000c00000000000000",
+        ),
+    ]
+}
+
+#[test]
+fn frames_have_the_bytes_that_the_protocol_says() {
+    let hex = |buffer: &BytesMut| -> String {
+        let digits = buffer.iter().map(|byte| format!("{byte:02x}"));
+        digits.collect()
+    };
+    for (request, bytes) in early_requests().into_iter().chain(later_requests()) {
+        let mut buffer = BytesMut::new();
+        request.encode(&mut buffer);
+        assert_eq!(hex(&buffer), bytes, "{request:?}");
+    }
+    for (response, bytes) in responses() {
+        let mut buffer = BytesMut::new();
+        response.encode(&mut buffer);
+        assert_eq!(hex(&buffer), bytes, "{response:?}");
+    }
 }

@@ -203,7 +203,8 @@ struct NewArguments {
     name: String,
     /// What it allows: append, read and admin, with commas between.
     ///
-    /// `read` also allows to keep positions in a log by name, `admin` to create and list logs.
+    /// `read` also allows to keep positions in a log by name, `admin` to create,
+    /// list and trim logs.
     #[arg(long, value_name = "PERMISSIONS")]
     allow: Rights,
     /// For this log only; may be given several times. A dot is the log without a name.

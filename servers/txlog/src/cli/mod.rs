@@ -14,6 +14,7 @@ mod nats;
 mod place;
 mod serve;
 mod supervisor;
+mod trim;
 mod upkeep;
 mod verify;
 
@@ -68,7 +69,7 @@ enum Command {
     Verify(VerifyArguments),
     Backup(upkeep::BackupArguments),
     Restore(upkeep::RestoreArguments),
-    Trim(upkeep::TrimArguments),
+    Trim(trim::TrimArguments),
     Repair(upkeep::RepairArguments),
     Bench(BenchArguments),
     Token(TokenArguments),
@@ -371,7 +372,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         Command::Verify(arguments) => within_runtime(verify::run(arguments)),
         Command::Backup(arguments) => within_runtime(upkeep::backup(arguments)),
         Command::Restore(arguments) => within_runtime(upkeep::restore(arguments)),
-        Command::Trim(arguments) => within_runtime(upkeep::trim(arguments)),
+        Command::Trim(arguments) => within_runtime(trim::trim(arguments)),
         Command::Repair(arguments) => within_runtime(upkeep::repair(arguments)),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Token(arguments) => access::token(arguments),

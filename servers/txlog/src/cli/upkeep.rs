@@ -8,12 +8,12 @@ use std::time::Duration;
 use clap::Args;
 use txlog::advice;
 use txlog::log::{
-    Copied, Disk, LocalDisk, Log, LogConfig, LogError, Repair, backup as back_up, can_be_copied,
-    repair as mend, restore as bring_back, verify,
+    Copied, LocalDisk, LogError, Repair, backup as back_up, can_be_copied, repair as mend,
+    restore as bring_back, verify,
 };
 
 use super::beside::refuse_within;
-use super::{Outcome, PRODUCERS_MAX, of_directory};
+use super::{Outcome, of_directory};
 
 /// Copy the durable records of a log into a new directory, while a server works or not.
 ///
@@ -54,23 +54,6 @@ pub(crate) struct RestoreArguments {
     pub(crate) backup: PathBuf,
     /// The log's directory: empty, or one that does not exist.
     pub(crate) dir: PathBuf,
-}
-
-/// Remove the oldest records of a log that no server has open.
-///
-/// Whole files are removed, those of which no record is needed, so some records below the number
-/// may be left; it says which is the oldest then. With the number of the next record, all go. There
-/// is no way back: make a backup before, if in doubt.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  txlog trim /var/lib/txlog/main --before 120000")]
-pub(crate) struct TrimArguments {
-    /// The log's directory.
-    pub(crate) dir: PathBuf,
-    /// The number of the oldest record to keep.
-    #[arg(long, value_name = "NUMBER")]
-    pub(crate) before: u64,
 }
 
 /// Give up what is lost at the end of a log, so that it can be served again.
@@ -137,36 +120,6 @@ async fn target(from: &Path, disk: &LocalDisk, to: &Path) -> Result<LocalDisk, S
     LocalDisk::hold(to).await.map_err(cannot_use(to))
 }
 
-pub(crate) async fn trim(arguments: TrimArguments) -> Outcome {
-    let directory = &arguments.dir;
-    let disk = LocalDisk::hold_existing(directory).await;
-    let disk = disk.map_err(cannot_use(directory))?;
-    let trimmed = trim_log(disk, arguments.before).await;
-    let (first, next) = trimmed.map_err(|error| of_directory(directory, &error))?;
-    println!("it has {} now", super::numbers(first, next));
-    Ok(ExitCode::SUCCESS)
-}
-
-async fn trim_log(disk: LocalDisk, before: u64) -> Result<(u64, u64), LogError> {
-    // Else a new log would be made in an empty directory.
-    if disk
-        .list()
-        .await
-        .is_ok_and(|names| !names.iter().any(|name| name.ends_with(".seg")))
-    {
-        return Err(LogError::NoLog);
-    }
-    let config = LogConfig {
-        // Its server may know so many, and goes on from what is written here.
-        producers_max: PRODUCERS_MAX,
-        ..LogConfig::default()
-    };
-    let (log, _) = Log::open(disk, config).await?;
-    let trimmed = log.trim(before).await;
-    log.close().await?;
-    Ok((trimmed?, log.next()))
-}
-
 pub(crate) async fn repair(arguments: RepairArguments) -> Outcome {
     let directory = &arguments.dir;
     let disk = LocalDisk::hold_existing(directory).await;
@@ -215,7 +168,7 @@ fn said(copied: &Copied) -> String {
     )
 }
 
-fn cannot_use(directory: &Path) -> impl Fn(io::Error) -> String + use<> {
+pub(super) fn cannot_use(directory: &Path) -> impl Fn(io::Error) -> String + use<> {
     let shown = directory.display().to_string();
     move |error| format!("cannot use {shown}: {}", advice::of_files(&error))
 }

@@ -384,6 +384,11 @@ async fn read<D: Disk>(disk: &D, log_id: u32) -> Result<(CursorFile<D::File>, Pl
     Ok((found, places))
 }
 
+/// The cursors of a log that no server has.
+pub(super) async fn places_of<D: Disk>(disk: &D, log_id: u32) -> Result<Places, LogError> {
+    Ok(read(disk, log_id).await?.1)
+}
+
 /// Reads the cursors of a log that a server may have open, and returns how many there are.
 ///
 /// # Errors

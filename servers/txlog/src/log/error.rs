@@ -108,6 +108,18 @@ pub enum LogError {
         /// How many.
         count: usize,
     },
+    /// Consumers have yet to read records that are to be removed. Nothing was changed.
+    #[error(
+        "consumers have yet to read some of the records before {left}, which would go: {names}; \
+         let them read on, remove the cursors that nobody needs by `txlog cursors --remove NAME`, \
+         or have the records removed all the same by `txlog trim --force`"
+    )]
+    CursorsBehind {
+        /// Some of the named cursors, and where they are.
+        names: String,
+        /// The oldest record that would be left.
+        left: u64,
+    },
     /// The directory is no log that can be opened, but a copy.
     #[error("{}", said_of(*kind))]
     Copy {
@@ -306,6 +318,8 @@ mod tests {
         all.extend(defects.map(|defect| LogError::Mark { defect }));
         all.extend(defects.map(|defect| LogError::Cursors { defect }));
         all.push(LogError::TooManyCursors { count: 9 });
+        let names = "billing (at 3)".to_owned();
+        all.push(LogError::CursorsBehind { names, left: 7 });
         let kinds = [Kind::Backup, Kind::Unfinished];
         all.extend(kinds.map(|kind| LogError::Copy { kind }));
         all.extend(others(name));
@@ -355,21 +369,22 @@ mod tests {
             LogError::Mark { .. } => 4,
             LogError::Cursors { .. } => 5,
             LogError::TooManyCursors { .. } => 6,
-            LogError::Copy { .. } => 7,
-            LogError::Foreign { .. } => 8,
-            LogError::NotEmpty { .. } => 9,
-            LogError::NoLog => 10,
-            LogError::Displaced { .. } => 11,
-            LogError::NoRoom { .. } => 12,
-            LogError::Closed => 13,
-            LogError::OutOfRange { .. } => 14,
-            LogError::Trimmed { .. } => 15,
-            LogError::BadBatch { .. } => 16,
+            LogError::CursorsBehind { .. } => 7,
+            LogError::Copy { .. } => 8,
+            LogError::Foreign { .. } => 9,
+            LogError::NotEmpty { .. } => 10,
+            LogError::NoLog => 11,
+            LogError::Displaced { .. } => 12,
+            LogError::NoRoom { .. } => 13,
+            LogError::Closed => 14,
+            LogError::OutOfRange { .. } => 15,
+            LogError::Trimmed { .. } => 16,
+            LogError::BadBatch { .. } => 17,
             LogError::Refused(refusal) => match refusal {
-                Refusal::NotExpected { .. } => 17,
-                Refusal::Gap { .. } => 18,
-                Refusal::Past { .. } => 19,
-                Refusal::Unknown { .. } => 20,
+                Refusal::NotExpected { .. } => 18,
+                Refusal::Gap { .. } => 19,
+                Refusal::Past { .. } => 20,
+                Refusal::Unknown { .. } => 21,
             },
             // The runtime's own.
             LogError::Commit(_) => return None,
@@ -381,7 +396,7 @@ mod tests {
         let all = all();
         let mut places: Vec<_> = all.iter().map(place).collect();
         places.dedup();
-        assert!(places.into_iter().eq((0..21).map(Some)), "all are there");
+        assert!(places.into_iter().eq((0..22).map(Some)), "all are there");
         for error in &all {
             // As clients are told, and as commands say it.
             let text = StoreError::from(error.clone()).text;

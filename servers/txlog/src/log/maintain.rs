@@ -12,7 +12,7 @@ use tokio::sync::{MutexGuard, OwnedMutexGuard};
 
 use super::error::DIRECTORY;
 use super::mark::{Kind, MARK_NAME, Mark};
-use super::retain::{Kept, segments_before};
+use super::retain::Kept;
 use super::segment::{Segment, name_of};
 use super::write::{Active, Rotated};
 use super::{Disk, End, Log, LogError, Shared, now_ms};
@@ -96,51 +96,6 @@ impl<D: Disk> Log<D> {
     pub async fn retain(&self) -> Result<usize, LogError> {
         self.shared.retain().await
     }
-
-    /// Removes the segments all of whose records have numbers below `before`, and returns the
-    /// number of the oldest record that is left. Since segments are removed whole, some records
-    /// below `before` may be left; none are if `before` is the next number.
-    ///
-    /// # Errors
-    ///
-    /// [`LogError::OutOfRange`] if `before` is beyond the next record; [`LogError::Closed`] if the
-    /// last segment had to be followed by a new one, and the log has failed or was closed;
-    /// [`LogError::Io`]: the removal is tried again by the next [`retain`](Self::retain).
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe, as [`maintain`](Self::maintain).
-    pub async fn trim(&self, before: u64) -> Result<u64, LogError> {
-        let shared = &self.shared;
-        let (first, next) = (self.first(), self.next());
-        if before > next {
-            let sequence = before;
-            return Err(LogError::OutOfRange {
-                sequence,
-                first,
-                next,
-            });
-        }
-        {
-            let active = Arc::clone(&shared.active).lock_owned().await;
-            if active.has_records() && before >= active.next {
-                if let Some(halt) = shared.halted() {
-                    return Err(halt);
-                }
-                if !active.is_sound {
-                    return Err(LogError::Closed);
-                }
-                if rotate_alone(shared, active).await? == Rotated::PutOff {
-                    return Err(shared.put_off().unwrap_or(LogError::Closed));
-                }
-            }
-        }
-        let doomed = shared.doomed.lock().await;
-        shared
-            .remove(doomed, |segments, _| segments_before(segments, before))
-            .await?;
-        Ok(self.first())
-    }
 }
 
 impl<D: Disk> Shared<D> {
@@ -173,7 +128,7 @@ impl<D: Disk> Shared<D> {
     }
 
     /// Why the last segment, which is full, is not followed by a new one.
-    fn put_off(&self) -> Option<LogError> {
+    pub(super) fn put_off(&self) -> Option<LogError> {
         self.lock_put_off().clone()
     }
 
@@ -243,7 +198,7 @@ impl<D: Disk> Shared<D> {
 
     /// Removes as many of the oldest files as `count` says, one by one, each durably before the
     /// next: if a removal fails or is interrupted, the remaining files have no gap.
-    async fn remove(
+    pub(super) async fn remove(
         &self,
         mut doomed: MutexGuard<'_, VecDeque<String>>,
         count: impl FnOnce(&[Kept], u64) -> usize,
@@ -280,7 +235,7 @@ impl<D: Disk> Shared<D> {
 
 /// Begins a new segment between two batches, in a task of its own: half a segment must not be left
 /// if the caller is dropped. If it fails, the log has failed, since there may be half a segment.
-async fn rotate_alone<D: Disk>(
+pub(super) async fn rotate_alone<D: Disk>(
     shared: &Arc<Shared<D>>,
     mut active: OwnedMutexGuard<Active<D::File>>,
 ) -> Result<Rotated, LogError> {

@@ -25,7 +25,8 @@
 // `readers` those that are open to be read;
 // `recover` opens a log, `list` finds its files, `peek` looks at them from outside, `verify`
 // checks them, `write` appends to the end, `read` reads, `seek` finds a time, `maintain` does
-// what is to be done from time to time, `retain` decides which segments to remove (pure);
+// what is to be done from time to time, `retain` decides which segments to remove (pure), `trim`
+// removes what somebody wants removed;
 // `cursors` keeps where consumers are; `copy` makes backups and restores them, `repair` gives up
 // what is lost, `error` has the errors.
 
@@ -51,6 +52,7 @@ mod roster;
 pub mod scan;
 mod seek;
 mod segment;
+mod trim;
 mod verify;
 mod write;
 
@@ -80,6 +82,7 @@ pub use retain::Retention;
 use roster::Roster;
 pub use roster::{ROSTER_NAMES, damaged_rosters};
 use segment::Segment;
+pub use trim::{WouldTrim, would_trim};
 pub use txlog_client::Record;
 pub use verify::verify;
 use write::Active;

@@ -9,6 +9,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use evenkeel::time::Instant;
 use tokio::sync::{Semaphore, oneshot};
+use txlog_client::Trim;
 use txlog_client::frame::{BATCHED_OVERHEAD, Code, Produced};
 
 use super::appends::{Outcome, Room, not_expected};
@@ -237,6 +238,17 @@ impl Store for NatsStore {
             let next = if reached == begin { from } else { reached };
             return Ok(Found { records, next });
         }
+    }
+
+    /// Others may use the stream as well, so it is not for this server to purge it.
+    async fn trim(&self, trim: Trim) -> Result<u64, StoreError> {
+        let (stream, before) = (&self.inner.config.stream, trim.before);
+        let text = format!(
+            "the server keeps its records in the JetStream {stream}, and removes none: set its \
+             limits by --keep-bytes, --keep-records or --keep-seconds, or remove the records by \
+             `nats stream purge {stream} --seq {before}`"
+        );
+        Err(StoreError::new(Code::Unsupported, text))
     }
 
     async fn wait_for(&self, sequence: u64) {

@@ -96,7 +96,7 @@ impl Login {
             | Request::Seek { .. }
             | Request::Cursor { .. }
             | Request::Cursors { .. } => Permission::Read,
-            Request::Logs { .. } => Permission::Admin,
+            Request::Logs { .. } | Request::Trim { .. } => Permission::Admin,
             // Whether the log is well is told to whoever may use it.
             Request::Health { .. } if self.rights.is_empty() => Permission::Read,
             Request::Health { .. } | Request::Ping { .. } | Request::Hello { .. } => return None,

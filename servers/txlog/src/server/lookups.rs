@@ -1,10 +1,11 @@
-//! Requests that look something up, beside appends and reads.
+//! Requests that look something up, beside appends and reads, and trims.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::time::timeout;
 use tokio::sync::Semaphore;
+use txlog_client::Trim;
 use txlog_client::frame::{Code, CursorChange, Request, Response, is_name};
 
 use super::answers::Answer;
@@ -71,6 +72,7 @@ impl<S: Store> Lookup<S> {
             Request::Cursor { name, change, .. } => self.cursor(name, change).await,
             Request::Cursors { after, .. } => return self.listed(after, Self::cursors).await,
             Request::Logs { after, .. } => return self.listed(after, Self::logs).await,
+            Request::Trim { trim, .. } => self.trimmed(trim).await,
             _ => self.refused(StoreError::new(Code::Unsupported, "this looks nothing up")),
         })
     }
@@ -142,6 +144,19 @@ impl<S: Store> Lookup<S> {
                 let more = behind.next().is_some();
                 Response::Cursors { id, more, cursors }
             }
+            Err(error) => self.refused(error),
+        }
+    }
+
+    /// Removes the oldest records. The names of all cursors are in memory meanwhile, as for a list.
+    async fn trimmed(self, trim: Trim) -> Response {
+        let share = (&self.peer, &self.share);
+        let Some(_room) = admitted(&self.context, 0, share, LIST).await else {
+            return self.refused(busy(&self.context));
+        };
+        let id = self.id;
+        match self.log.store.trim(trim).await {
+            Ok(first) => Response::Trimmed { id, first },
             Err(error) => self.refused(error),
         }
     }

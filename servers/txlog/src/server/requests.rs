@@ -166,7 +166,8 @@ impl<S: Store> Requests<S> {
             | Request::Seek { id, .. }
             | Request::Cursor { id, .. }
             | Request::Logs { id, .. }
-            | Request::Cursors { id, .. } => {
+            | Request::Cursors { id, .. }
+            | Request::Trim { id, .. } => {
                 let answer = self.lookup(id).answer(request);
                 self.begin_beside(id, answer).await;
                 Ok(true)

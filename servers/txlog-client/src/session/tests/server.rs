@@ -155,7 +155,7 @@ impl Fake {
         }
         let is_old = state.supports == Supports::Old;
         Response::Welcome {
-            version: if is_old { VERSION - 1 } else { VERSION },
+            version: if is_old { BEFORE_BATCHES } else { VERSION },
             record_bytes_max: 1_000,
             appends_max: 64,
             first: 1,
@@ -165,6 +165,9 @@ impl Fake {
         }
     }
 }
+
+/// A version of the protocol that has no batches.
+const BEFORE_BATCHES: u16 = 2;
 
 /// How the next one is refused.
 fn next_refusal(refuse: &mut Option<(u32, Code)>) -> Option<Code> {
