@@ -67,6 +67,42 @@ pub struct StoreFigures {
     pub unmarked: Option<u64>,
     /// Whether it is connected to the server that keeps the records.
     pub is_connected: Option<bool>,
+    /// Where consumers are.
+    pub consumers: Option<ConsumerFigures>,
+}
+
+/// Where the consumers of a log are, by their named cursors.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConsumerFigures {
+    /// Some of those whose cursor is in the log's epoch, by their names in order.
+    pub shown: Vec<Lag>,
+    /// How many others there are.
+    pub left_out: u64,
+    /// The greatest lag, also of those that are left out.
+    pub lag_max: u64,
+    /// How many cursors mean nothing any more: the records there are no longer kept, or the log has
+    /// another epoch. Their consumers are refused.
+    pub lost: u64,
+}
+
+/// How far a consumer is behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lag {
+    /// The cursor's name.
+    pub name: String,
+    /// The number of the record to be read next.
+    pub sequence: u64,
+    /// How many records it has yet to read.
+    pub records: u64,
+}
+
+impl ConsumerFigures {
+    /// Shows so many at most.
+    pub fn limit(&mut self, shown_max: usize) {
+        let over = self.shown.len().saturating_sub(shown_max);
+        self.shown.truncate(shown_max);
+        self.left_out += over as u64;
+    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ mod support;
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use evenkeel::net::TcpStream;
@@ -14,13 +16,13 @@ use support::memory::{Faults, MemoryDisk};
 use support::program::Server as Program;
 use support::secured::{TokenFile, hello_with, secret};
 use support::served::{Raw, append};
-use support::{LIMIT, run, small};
+use support::{LIMIT, numbered, run, small};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
 use txlog::access::Security;
 use txlog::log::Log;
 use txlog::server::{Server, ServerConfig, metrics_page};
-use txlog_client::{Client, Connect};
+use txlog_client::{Client, Connect, Cursor, Identity, Trim};
 
 /// The status and the body of an answer.
 async fn get(address: &str, path: &str) -> (u16, String) {
@@ -139,6 +141,102 @@ fn what_happens_is_counted() {
     });
 }
 
+/// Puts a named cursor there.
+async fn put(client: &Client, name: &str, sequence: u64) {
+    let Identity { log, epoch } = client.info().identity.unwrap();
+    let cursor = Cursor {
+        log,
+        epoch,
+        sequence,
+    };
+    client.set_cursor(name, cursor).await.unwrap();
+}
+
+#[test]
+fn it_is_shown_how_far_consumers_are_behind_and_how_many_are_not_shown() {
+    let tokens = TokenFile::new(&[("all", "append,read,admin", &[])]);
+    serving(&tokens, async |address, admin, _| {
+        let client = Connect::new().token(secret("all"));
+        let client = client.connect(address).await.unwrap();
+        for number in 1..=30 {
+            client.append(numbered(number)).await.unwrap();
+        }
+        put(&client, "billing", 25).await;
+        put(&client, "ahead", 31).await;
+        let samples = scrape(admin).await;
+        let of = |name: &str, cursor: &str| {
+            samples[&format!("txlog_log_cursor_{name}{{log=\"\",cursor=\"{cursor}\"}}")]
+        };
+        assert_eq!(
+            (of("sequence", "billing"), of("lag_records", "billing")),
+            (25.0, 6.0)
+        );
+        assert_eq!(
+            (of("sequence", "ahead"), of("lag_records", "ahead")),
+            (31.0, 0.0)
+        );
+        let all = async |names: [&str; 3]| {
+            let samples = scrape(admin).await;
+            names.map(|name| samples[&format!("txlog_log_{name}{{log=\"\"}}")])
+        };
+        let names = ["cursor_lag_max_records", "cursors_left_out", "cursors_lost"];
+        assert_eq!(all(names).await, [6.0, 0.0, 0.0]);
+        for number in 0..70 {
+            put(&client, &format!("consumer-{number:02}"), 3).await;
+        }
+        client.trim(Trim::before(20).force(true)).await.unwrap();
+        let oldest = scrape(admin).await["txlog_log_first_record{log=\"\"}"];
+        assert_eq!(all(names).await, [31.0 - oldest, 8.0, 70.0]);
+        let samples = scrape(admin).await;
+        let shown = samples
+            .keys()
+            .filter(|name| name.contains("cursor="))
+            .count();
+        assert_eq!(shown, 2 * 64);
+    });
+}
+
+/// A consumer that is gone is behind also when the server was started again.
+#[test]
+fn a_consumer_is_shown_though_nobody_has_asked_for_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let socket = directory.path().join("admin");
+    let admin = format!("unix:{}", socket.display());
+    let start = || Program::start(&log, &["--admin", &admin]);
+    let mut server = start();
+    run(async {
+        let client = Client::connect(server.address).await.unwrap();
+        client.append("one").await.unwrap();
+        put(&client, "billing", 1).await;
+    });
+    server.signal("TERM");
+    assert!(server.ended().success());
+    let _server = start();
+    let sample = "txlog_log_cursor_lag_records{log=\"\",cursor=\"billing\"} 1";
+    run(async {
+        let shown = async {
+            while !get_at(&socket, "/metrics").await.contains(sample) {
+                evenkeel::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        timeout(LIMIT / 2, shown).await.expect("it is shown");
+    });
+}
+
+/// Asks at a Unix socket: the whole answer.
+async fn get_at(socket: &Path, path: &str) -> String {
+    let mut stream = evenkeel::net::UnixStream::connect(socket).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    let answer = async {
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.unwrap();
+        text
+    };
+    timeout(LIMIT, answer).await.expect("an answer")
+}
+
 /// It has not said hello, so it leaves for a newcomer: at once, and not when its time is up.
 #[test]
 fn a_handshake_that_stands_still_is_cut_off_for_a_newcomer() {
@@ -178,6 +276,9 @@ fn every_metric_of_the_page_is_scraped_and_no_other() {
         let (mut reader, _) = Raw::logged_in(address, secret("reader")).await;
         reader.ask(&append(1, "for a refusal to be counted")).await;
         reader.answer().await.unwrap();
+        let client = Connect::new().token(secret("one"));
+        let client = client.connect(address).await.unwrap();
+        put(&client, "billing", 1).await;
         let page = metrics_page();
         let names = page.lines().filter_map(|line| line.strip_prefix("| `"));
         let mut documented: BTreeSet<_> = names
@@ -203,6 +304,34 @@ fn the_page_of_the_docs_is_what_the_code_says() {
     let file = std::fs::read_to_string(path).unwrap();
     let table = file.find("| name |").map_or("", |at| &file[at..]);
     assert_eq!(table, metrics_page(), "put the right side into {path}");
+}
+
+#[test]
+fn the_alerts_are_about_metrics_that_there_are_and_fire_as_their_tests_say() {
+    let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy");
+    let page = metrics_page();
+    for file in ["alerts.yml", "alerts_test.yml"] {
+        let text = std::fs::read_to_string(deploy.join(file)).unwrap();
+        let is_of_name = |c: char| c.is_ascii_lowercase() || c == '_';
+        let names = text.split(|c| !is_of_name(c));
+        let mut count = 0;
+        for name in names.filter(|name| name.starts_with("txlog_")) {
+            assert!(page.contains(&format!("| `{name}` |")), "{file}: {name}");
+            count += 1;
+        }
+        assert!(count > 3, "{file} has {count}");
+    }
+    let tests = deploy.join("alerts_test.yml");
+    match Command::new("promtool")
+        .args(["test", "rules"])
+        .arg(tests)
+        .output()
+    {
+        Ok(tested) => assert!(tested.status.success(), "{tested:?}"),
+        Err(error) => {
+            eprintln!("promtool cannot be started, so it is not seen what fires: {error}")
+        }
+    }
 }
 
 #[test]
@@ -255,15 +384,7 @@ fn whoever_looks_after_a_server_gets_a_descriptor_however_many_clients_there_are
         let client = Client::connect(server.address).await.unwrap();
         client.ping().await.unwrap();
         for _ in 0..20 {
-            let mut stream = evenkeel::net::UnixStream::connect(&socket).await.unwrap();
-            let request = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
-            let answer = async {
-                stream.write_all(request.as_bytes()).await.unwrap();
-                let mut text = String::new();
-                stream.read_to_string(&mut text).await.unwrap();
-                text
-            };
-            let text = timeout(LIMIT, answer).await.expect("an answer");
+            let text = get_at(&socket, "/healthz").await;
             assert!(text.starts_with("HTTP/1.1 200"), "{text}");
         }
     });

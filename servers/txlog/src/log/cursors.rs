@@ -38,7 +38,8 @@ use txlog_client::frame::{NAME_BYTES_MAX, is_name};
 
 use super::mark::{MARK_NAME, MarkDefect, MarkFile};
 use super::scan::Window;
-use super::{Disk, DiskFile, LogError, Shared};
+use super::{Disk, DiskFile, LogError, Shared, lag};
+use crate::figures::ConsumerFigures;
 
 /// The name of the file.
 pub const CURSORS_NAME: &str = "CURSORS";
@@ -173,6 +174,9 @@ struct CursorFile<F> {
 
 #[derive(Debug, Default)]
 struct Table {
+    /// Whether the file was read, or that was tried.
+    is_tried: bool,
+    is_read: bool,
     /// As they are on the disk.
     durable: Places,
     /// As they are to be.
@@ -198,6 +202,22 @@ impl<F: DiskFile> Cursors<F> {
     ) -> Result<Places, LogError> {
         self.load(&mut *self.file.lock().await, shared).await?;
         Ok(self.table().durable.clone())
+    }
+
+    /// Reads the file for the figures, if nobody has asked for a cursor yet. A file that cannot be
+    /// read is no error here: consumers are told, and it is not read again for this.
+    pub(super) async fn look<D: Disk<File = F>>(&self, shared: &Shared<D>) {
+        if !self.table().is_tried {
+            let _ = self.load(&mut *self.file.lock().await, shared).await;
+        }
+    }
+
+    /// Where consumers are, for metrics; none if the file was not read.
+    pub(super) fn figures(&self, epoch: u64, bounds: (u64, u64)) -> Option<ConsumerFigures> {
+        let table = self.table();
+        table
+            .is_read
+            .then(|| lag::figures(&table.durable, epoch, bounds))
     }
 
     /// Where this one is, on the disk.
@@ -255,8 +275,10 @@ impl<F: DiskFile> Cursors<F> {
         shared: &Shared<D>,
     ) -> Result<&'a mut CursorFile<F>, LogError> {
         if file.is_none() {
+            self.table().is_tried = true;
             let (read, places) = read(&shared.disk, shared.log_id).await?;
             let mut table = self.table();
+            table.is_read = true;
             table.durable.clone_from(&places);
             table.wanted = places;
             *file = Some(CursorFile {

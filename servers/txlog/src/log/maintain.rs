@@ -27,7 +27,8 @@ impl<D: Disk> Log<D> {
     ///   under way, which does the same;
     /// - segments that need not be kept are removed;
     /// - what is known of [producers](super::producers) is written, if a segment has begun;
-    /// - the [mark](super::mark) is written, if records were appended.
+    /// - the [mark](super::mark) is written, if records were appended;
+    /// - the [named cursors](super::cursors) are read for the figures, once.
     ///
     /// A removal that fails keeps none of the others from being done.
     ///
@@ -53,6 +54,7 @@ impl<D: Disk> Log<D> {
         }
         let removed = shared.retain().await;
         let noted = shared.note().await;
+        shared.cursors.look(shared).await;
         removed.and(noted)?;
         shared.put_off().map_or(Ok(()), Err)
     }

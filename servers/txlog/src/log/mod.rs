@@ -27,8 +27,8 @@
 // checks them, `write` appends to the end, `read` reads, `seek` finds a time, `maintain` does
 // what is to be done from time to time, `retain` decides which segments to remove (pure), `trim`
 // removes what somebody wants removed;
-// `cursors` keeps where consumers are; `copy` makes backups and restores them, `repair` gives up
-// what is lost, `error` has the errors.
+// `cursors` keeps where consumers are, `lag` says how far they are behind (pure); `copy` makes
+// backups and restores them, `repair` gives up what is lost, `error` has the errors.
 
 mod append;
 mod copy;
@@ -36,6 +36,7 @@ pub mod cursors;
 mod disk;
 mod error;
 mod head;
+mod lag;
 mod list;
 mod local;
 mod maintain;
@@ -456,6 +457,9 @@ impl<D: Disk> Log<D> {
         let count = |count: usize| Some(count as u64);
         let marked = self.shared.marked.lock();
         let (marked_ms, marked_next) = *marked.unwrap_or_else(PoisonError::into_inner);
+        // Before the segments are locked, which this locks as well.
+        let bounds = (self.first(), self.next());
+        let consumers = self.shared.cursors.figures(self.shared.epoch, bounds);
         let segments = self.shared.segments();
         StoreFigures {
             syncs: Some(self.shared.syncs.read()),
@@ -467,6 +471,7 @@ impl<D: Disk> Log<D> {
             marked_at: Some(marked_ms as f64 / 1e3),
             unmarked: Some(self.next().saturating_sub(marked_next)),
             is_connected: None,
+            consumers,
         }
     }
 

@@ -1,5 +1,7 @@
 //! A server as it is watched from outside: its metrics, and whether it is well.
 
+mod consumers;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +10,7 @@ use evenkeel_admin::metrics::Value::{Count, Level};
 use evenkeel_admin::metrics::{Families, Family, Kind, Rows, Value, table_of};
 use txlog_client::frame::Response;
 
+use self::consumers::OF_CONSUMERS;
 use super::logs::OpenLog;
 use super::{Context, health};
 use crate::figures::StoreFigures;
@@ -76,8 +79,9 @@ impl<S: Store> Observer<S> {
             families.add(&metric.family, |row| (metric.read)(&seen, row));
         }
         let logs = self.0.logs.open_ones();
-        let logs: Vec<_> = logs.iter().map(|log| SeenLog::of(log)).collect();
-        for metric in OF_LOG {
+        let mut logs: Vec<_> = logs.iter().map(|log| SeenLog::of(log)).collect();
+        consumers::limit(&mut logs);
+        for metric in of_logs() {
             families.add(&metric.family, |row| {
                 for log in &logs {
                     (metric.read)(log, &mut |label, value| match label {
@@ -126,7 +130,12 @@ impl<S: Store> Observer<S> {
 /// All metrics of a server as a table for people.
 pub fn metrics_page() -> String {
     let of_server = OF_SERVER.iter().map(|metric| &metric.family);
-    table_of(of_server.chain(OF_LOG.iter().map(|metric| &metric.family)))
+    table_of(of_server.chain(of_logs().map(|metric| &metric.family)))
+}
+
+/// Those of logs, and of their consumers.
+fn of_logs() -> impl Iterator<Item = &'static OfLog> {
+    OF_LOG.iter().chain(OF_CONSUMERS)
 }
 
 impl Seen {
