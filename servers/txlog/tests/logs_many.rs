@@ -1,15 +1,16 @@
 //! A server with many logs, of which a few are open at a time: 300, or as many as `TXLOG_LOGS`
-//! says.
+//! says. And its settings for single logs, which are read again while it serves.
 
 mod support;
 
 use std::collections::HashMap;
+use std::fs;
 use std::time::Duration;
 
 use evenkeel::task::JoinSet;
-use evenkeel::time::sleep;
+use evenkeel::time::{sleep, timeout};
 use support::program::{Server, run_command};
-use support::{rounds, run};
+use support::{LIMIT, numbered, rounds, run};
 use txlog_client::frame::Code;
 use txlog_client::{Client, Connect};
 
@@ -115,4 +116,90 @@ fn many_logs_are_served_by_few_descriptors_and_survive_a_kill() {
         known.values().all(|rest| rest.ends_with("record 1")),
         "{output}"
     );
+}
+
+/// Waits until this is so.
+async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
+    let wait = async {
+        while !is_so().await {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(LIMIT / 2, wait).await.expect(what);
+}
+
+/// How many records a log has for a client that connects now, and the largest that it takes.
+async fn held(address: &str, log: &str) -> (u64, usize) {
+    let client = Connect::new().log(log).connect(address).await.unwrap();
+    let info = client.info();
+    (info.next - info.first, info.record_bytes_max)
+}
+
+#[test]
+fn logs_that_are_open_go_by_settings_that_were_read_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let settings = directory.path().join("txlog.toml");
+    let mut server = Server::start_with(&["--logs", path, "--create-logs"]);
+    let address = server.address.to_string();
+    let other = "[logs.other]\nkeep_records = 10";
+    run(async {
+        // These stay open, as they have a client.
+        let mut clients = Vec::new();
+        for log in ["orders", "other"] {
+            let connect = Connect::new().log(log).create(true);
+            let client = connect.connect(&*address).await.unwrap();
+            for number in 1..=100 {
+                client.append(numbered(number)).await.unwrap();
+            }
+            clients.push(client);
+        }
+        let orders = "[logs.orders]\nkeep_records = 20\nsegment_bytes = 300\nrecord_bytes_max = 99";
+        fs::write(&settings, orders).unwrap();
+        server.signal("HUP");
+        // Its last file is followed by another one, as it is large now, and goes when there are
+        // enough behind it.
+        let has_few = async |client: &Client, log: &str, most: u64| {
+            client.append(numbered(1)).await.unwrap();
+            held(&address, log).await.0 <= most
+        };
+        let is_so = async || has_few(&clients[0], "orders", 25).await;
+        until("records go", is_so).await;
+        assert_eq!(held(&address, "other").await, (100, 1 << 20));
+        assert_eq!(held(&address, "orders").await.1, 1 << 20, "it stays");
+        clients[0].append("x".repeat(100)).await.unwrap();
+        // A file that is wrong changes nothing, for no log.
+        fs::write(
+            &settings,
+            format!("{other}\n[logs.orders]\nkeep_record = 1"),
+        )
+        .unwrap();
+        server.signal("HUP");
+        let loudly = "NOTHING HAS CHANGED";
+        until("it is told", async || server.said().contains(loudly)).await;
+        let is_so = async || has_few(&clients[0], "orders", 25).await;
+        until("records go as before", is_so).await;
+        fs::write(&settings, other).unwrap();
+        server.signal("HUP");
+        let is_so = async || has_few(&clients[1], "other", 13).await;
+        until("records go", is_so).await;
+        // Without a limit of its own it keeps all again.
+        let (had, _) = held(&address, "orders").await;
+        for number in 1..=50 {
+            clients[0].append(numbered(number)).await.unwrap();
+        }
+        assert_eq!(held(&address, "orders").await.0, had + 50);
+    });
+    let said = server.end();
+    for line in [
+        "txlog: the log orders: keep_records is 20 now, and was 0\n",
+        "txlog: the log orders: segment_bytes is 300 now, and was 67108864\n",
+        "txlog: the log orders: record_bytes_max stays 1048576 as long as the log is open",
+        "txlog: NOTHING HAS CHANGED, the earlier settings of single logs hold on: ",
+        "txlog: the log other: keep_records is 10 now, and was 0\n",
+        "txlog: the log orders: keep_records is 0 now, and was 20\n",
+    ] {
+        assert_eq!(said.matches(line).count(), 1, "{line}{said}");
+    }
+    assert!(said.contains("keep_record`"), "{said}");
 }

@@ -27,7 +27,8 @@ pub(crate) struct LogsArguments {
     ///
     /// For a log it has a table such as `[logs.orders]`, with any of `keep_bytes`, `keep_records`,
     /// `keep_seconds`, `record_bytes_max` and `segment_bytes`; what is missing is as the options
-    /// here say. It is read again whenever a log is opened.
+    /// here say. It is read again whenever a log is opened, and at SIGHUP, when it also holds for
+    /// logs that are open, except for `record_bytes_max`.
     #[arg(long, value_name = "FILE")]
     pub(crate) log_settings: Option<PathBuf>,
     /// Let clients create logs, as `txlog append --log NAME --create` does.

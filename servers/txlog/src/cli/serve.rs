@@ -84,7 +84,7 @@ const FAILED_FOR_GOOD: u8 = 3;
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    /// To read files of tokens again.
+    /// To read files again.
     hang_up: Signal,
 }
 

@@ -193,7 +193,7 @@ impl<D: Disk> Shared<D> {
         &self,
         doomed: MutexGuard<'_, VecDeque<String>>,
     ) -> Result<usize, LogError> {
-        let retention = &self.config.retention;
+        let retention = self.limits().retention;
         let expired = |segments: &[Kept], next| retention.expired(segments, next, now_ms());
         self.remove(doomed, expired).await
     }

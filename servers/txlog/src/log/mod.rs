@@ -79,7 +79,7 @@ pub use read::ReadLimits;
 use readers::Readers;
 pub use recover::{Recovery, Torn};
 pub use repair::{Repair, repair};
-pub use retain::Retention;
+pub use retain::{Limits, Retention};
 use roster::Roster;
 pub use roster::{ROSTER_NAMES, damaged_rosters};
 use segment::Segment;
@@ -157,7 +157,9 @@ pub struct Log<D: Disk> {
 /// The state that writers and readers share.
 struct Shared<D: Disk> {
     disk: D,
+    /// As it was opened; `limits` has what of it may change.
     config: LogConfig,
+    limits: Mutex<Limits>,
     log_id: u32,
     epoch: u64,
     /// Why no more records are taken, apart from a failed batch.
@@ -236,6 +238,10 @@ impl<D: Disk> Log<D> {
             next: watch::Sender::new(next),
             syncs: Histogram::default(),
             marked: Mutex::new((now_ms(), mark.next)),
+            limits: Mutex::new(Limits {
+                segment_bytes: config.segment_bytes,
+                retention: config.retention,
+            }),
             config,
         });
         let writer = write::Writer::new(Arc::clone(&shared));
@@ -335,6 +341,17 @@ impl<D: Disk> Log<D> {
     /// The most bytes of records and their lengths that a batch may have.
     pub fn batch_bytes_max(&self) -> usize {
         batch_bytes_max(&self.shared.config)
+    }
+
+    /// What it goes by when it begins segments and removes records.
+    pub fn limits(&self) -> Limits {
+        self.shared.limits()
+    }
+
+    /// Goes by these limits from now on. [`maintain`](Self::maintain), and the next append, do what
+    /// follows from them.
+    pub fn set_limits(&self, limits: Limits) {
+        *self.shared.lock_limits() = limits;
     }
 
     /// Waits until the record of this number is durable.
@@ -505,6 +522,14 @@ impl<D: Disk> fmt::Debug for Log<D> {
 impl<D: Disk> Shared<D> {
     fn segments(&self) -> MutexGuard<'_, Vec<Arc<Segment<D::File>>>> {
         self.segments.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn limits(&self) -> Limits {
+        *self.lock_limits()
+    }
+
+    fn lock_limits(&self) -> MutexGuard<'_, Limits> {
+        self.limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn first(&self) -> u64 {

@@ -21,6 +21,16 @@ pub struct Retention {
     pub age_max: Duration,
 }
 
+/// What may change while a log is open: which records it keeps, and when a segment is followed by a
+/// new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// As [`LogConfig::segment_bytes`](super::LogConfig::segment_bytes).
+    pub segment_bytes: u64,
+    /// As [`LogConfig::retention`](super::LogConfig::retention).
+    pub retention: Retention,
+}
+
 /// The facts about a segment that decide whether it is kept.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kept {

@@ -14,7 +14,7 @@ use super::append::{Item, Receipt, Refusal, Stored};
 use super::producers::Producers;
 use super::record::{HEAD_BYTES, Head, Header, PRODUCED_BYTES, Seal};
 use super::segment::{Segment, name_of, new_key};
-use super::{Disk, End, LogError, Shared, now_ms};
+use super::{Disk, End, Limits, LogError, Shared, now_ms};
 use crate::advice;
 
 /// When a new segment is tried again for which there was no descriptor. Each try costs a failing
@@ -216,11 +216,14 @@ impl<D: Disk> Shared<D> {
     /// Whether the segment is to be followed by a new one, by its size or its age, or as it is
     /// large beside what is kept.
     pub(super) fn is_full(&self, active: &Active<D::File>, now_ms: u64) -> bool {
-        let retention = &self.config.retention;
+        let Limits {
+            segment_bytes,
+            retention,
+        } = self.limits();
         let is_old = |oldest_ms| retention.is_too_old(oldest_ms, now_ms);
         let records = active.next.saturating_sub(active.segment.first);
         active.has_records()
-            && (active.end >= self.config.segment_bytes
+            && (active.end >= segment_bytes
                 || retention.is_large(records, active.end)
                 || active.oldest_ms.is_some_and(is_old))
     }

@@ -7,9 +7,10 @@ use evenkeel::fs;
 use tokio::sync::Semaphore;
 use txlog_client::frame::{Code, LogBounds, is_name};
 
-use super::SettingsFile;
+use super::{Change, SettingsFile, changes};
 use crate::advice;
-use crate::log::{FILES_OF_LOG, LocalDisk, Log, LogConfig, peek};
+use crate::log::record::PAYLOAD_BYTES_MAX;
+use crate::log::{FILES_OF_LOG, Limits, LocalDisk, Log, LogConfig, peek};
 use crate::server::{Boxed, LogSource, Page};
 use crate::store::{Identity, StoreError};
 
@@ -43,7 +44,7 @@ const SETTINGS_NAME: &str = "txlog.toml";
 ///
 /// Any directory in it that has the name of a log is one, also an empty one. What single logs keep
 /// is said by a file of [`Settings`](super::Settings), which is read again whenever a log is
-/// opened.
+/// opened, and when the server is to read its files again.
 #[derive(Debug)]
 pub struct Directories {
     directory: PathBuf,
@@ -135,6 +136,31 @@ impl Directories {
         Ok(log)
     }
 
+    /// Has an open log go by its settings as far as that is possible, and says what of it changes,
+    /// and what cannot.
+    fn adjust_log(&self, name: &str, log: &Log<LocalDisk>) -> Vec<String> {
+        let config = self.settings.known(name).applied(&self.config);
+        let (was, is) = (
+            log.limits(),
+            Limits {
+                segment_bytes: config.segment_bytes,
+                retention: config.retention,
+            },
+        );
+        log.set_limits(is);
+        let mut said: Vec<String> = changes(was.retention, is.retention)
+            .map(Change::done)
+            .collect();
+        let change = |setting, was, is| (was != is).then_some(Change { setting, was, is });
+        let of_segments = change("segment_bytes", was.segment_bytes, is.segment_bytes);
+        said.extend(of_segments.map(Change::done));
+        // Memory was set aside for it.
+        let bytes_max = config.record_bytes_max.min(PAYLOAD_BYTES_MAX) as u64;
+        let of_records = change("record_bytes_max", log.record_bytes_max() as u64, bytes_max);
+        said.extend(of_records.map(Change::put_off));
+        said
+    }
+
     async fn create(&self, name: &str, path: &Path) -> Result<LocalDisk, StoreError> {
         let failed = |error: io::Error| {
             let text = format!("cannot create the log {name}: {}", advice::of_files(&error));
@@ -207,6 +233,14 @@ impl LogSource<Log<LocalDisk>> for Directories {
 
     fn list<'a>(&'a self, after: &'a str, count: usize) -> Boxed<'a, Result<Page, StoreError>> {
         Box::pin(self.page(after, count))
+    }
+
+    fn read_again(&self) -> Boxed<'_, Result<bool, String>> {
+        Box::pin(self.settings.read_again())
+    }
+
+    fn adjust(&self, name: &str, log: &Log<LocalDisk>) -> Vec<String> {
+        self.adjust_log(name, log)
     }
 
     fn record_bytes_max(&self) -> usize {

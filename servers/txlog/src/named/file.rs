@@ -1,4 +1,4 @@
-//! The file of settings, which is read again whenever a log is opened.
+//! The file of settings, which is read again whenever a log is opened, and when that is asked for.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -20,6 +20,8 @@ pub(crate) struct SettingsFile {
     is_needed: bool,
     record_bytes_max: usize,
     settings: Mutex<Settings>,
+    /// Held from reading the file until its settings count, so that the latest ones do.
+    reading: tokio::sync::Mutex<()>,
 }
 
 impl SettingsFile {
@@ -51,6 +53,7 @@ impl SettingsFile {
             is_needed,
             record_bytes_max,
             settings: Mutex::default(),
+            reading: tokio::sync::Mutex::default(),
         };
         *file.lock() = file.now().await?;
         Ok(file)
@@ -58,10 +61,25 @@ impl SettingsFile {
 
     /// The settings of a log as they are now, or as they were before if they cannot be read.
     pub(crate) async fn of(&self, name: &str) -> LogSettings {
+        let _alone = self.reading.lock().await;
         match self.now().await {
             Ok(settings) => *self.lock() = settings,
             Err(error) => eprintln!("txlog: {error}; going by the settings as they were before"),
         }
+        self.lock().of(name)
+    }
+
+    /// Reads the file again, if there may be one: whether there may be. If it is wrong, nothing
+    /// changes.
+    pub(crate) async fn read_again(&self) -> Result<bool, String> {
+        let _alone = self.reading.lock().await;
+        let settings = self.now().await?;
+        *self.lock() = settings;
+        Ok(self.path.is_some())
+    }
+
+    /// The settings of a log as they were read last.
+    pub(crate) fn known(&self, name: &str) -> LogSettings {
         self.lock().of(name)
     }
 

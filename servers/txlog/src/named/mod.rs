@@ -8,4 +8,5 @@ mod settings;
 
 pub use directories::{Directories, FILES_OF_NAMED_LOG};
 pub(crate) use file::SettingsFile;
+pub(crate) use settings::{Change, changes};
 pub use settings::{LogSettings, Settings};

@@ -105,6 +105,44 @@ impl LogSettings {
     }
 }
 
+/// What has changed from one retention to another, in words; the settings have names as in the
+/// file.
+pub(crate) fn changes(was: Retention, is: Retention) -> impl Iterator<Item = Change> {
+    let seconds = |retention: Retention| retention.age_max.as_secs();
+    let all = [
+        ("keep_bytes", was.bytes_max, is.bytes_max),
+        ("keep_records", was.records_max, is.records_max),
+        ("keep_seconds", seconds(was), seconds(is)),
+    ];
+    let changed = all.into_iter().filter(|(_, was, is)| was != is);
+    changed.map(|(setting, was, is)| Change { setting, was, is })
+}
+
+/// A setting that is to be another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) setting: &'static str,
+    pub(crate) was: u64,
+    pub(crate) is: u64,
+}
+
+impl Change {
+    /// Says that it is so.
+    pub(crate) fn done(self) -> String {
+        let Self { setting, was, is } = self;
+        format!("{setting} is {is} now, and was {was}")
+    }
+
+    /// Says that it cannot be so while the log is open.
+    pub(crate) fn put_off(self) -> String {
+        let Self { setting, was, is } = self;
+        format!(
+            "{setting} stays {was} as long as the log is open, and is {is} when it is opened \
+             again, a minute after its last client has gone"
+        )
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -136,6 +136,10 @@ impl NatsStore {
 }
 
 impl NatsStore {
+    pub(super) fn config(&self) -> &NatsConfig {
+        &self.inner.config
+    }
+
     /// A producer's record that is stored already.
     fn found(&self, sequence: u64) -> NatsPendingBatch {
         let (done, outcome) = oneshot::channel();

@@ -97,7 +97,10 @@ impl NatsStreams {
     }
 
     async fn config_of(&self, name: &str) -> NatsConfig {
-        let settings = self.settings.of(name).await;
+        self.config_by(name, self.settings.of(name).await)
+    }
+
+    fn config_by(&self, name: &str, settings: named::LogSettings) -> NatsConfig {
         let of_server = LogConfig {
             record_bytes_max: self.config.record_bytes_max,
             retention: self.config.retention,
@@ -115,6 +118,30 @@ impl NatsStreams {
             pending_bytes_max: self.config.pending_bytes_max / STREAM_PART,
             ..self.config.clone()
         }
+    }
+
+    /// What of an open log would be otherwise now. Nothing of it can change: the stream has these
+    /// limits, too, and one with other limits is refused.
+    fn put_off(&self, name: &str, store: &NatsStore) -> Vec<String> {
+        let (was, is) = (
+            store.config(),
+            self.config_by(name, self.settings.known(name)),
+        );
+        let mut put_off: Vec<String> = named::changes(was.retention, is.retention)
+            .map(|change| {
+                let of_stream = "the stream has to have that limit by then, see `nats stream edit`";
+                format!("{}; {of_stream}", change.put_off())
+            })
+            .collect();
+        if was.record_bytes_max != is.record_bytes_max {
+            let change = named::Change {
+                setting: "record_bytes_max",
+                was: was.record_bytes_max as u64,
+                is: is.record_bytes_max as u64,
+            };
+            put_off.push(change.put_off());
+        }
+        put_off
     }
 
     /// All streams whose names begin so, in order.
@@ -155,6 +182,14 @@ impl LogSource<NatsStore> for NatsStreams {
 
     fn list<'a>(&'a self, after: &'a str, count: usize) -> Boxed<'a, Result<Page, StoreError>> {
         Box::pin(self.page(after, count))
+    }
+
+    fn read_again(&self) -> Boxed<'_, Result<bool, String>> {
+        Box::pin(self.settings.read_again())
+    }
+
+    fn adjust(&self, name: &str, store: &NatsStore) -> Vec<String> {
+        self.put_off(name, store)
     }
 
     fn record_bytes_max(&self) -> usize {

@@ -139,6 +139,16 @@ pub(super) async fn reload<S: Store>(context: &Arc<Context<S>>, reload: &Reload)
                 Err(error) => not_read("certificate", &error),
             }
         }
+        match context.logs.read_again().await {
+            Ok(Some(changes)) => {
+                eprintln!("txlog: read the settings of single logs");
+                for change in changes {
+                    eprintln!("txlog: {change}");
+                }
+            }
+            Ok(None) => {}
+            Err(error) => not_read("settings of single logs", &error),
+        }
         reload.done.send_replace(done);
     }
 }

@@ -141,6 +141,19 @@ impl<S: Store> Logs<S> {
         Ok((logs, more))
     }
 
+    /// Reads again what is said of single logs, and has those that are open go by it: what is to be
+    /// told of that. None if nothing can be said of single logs.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it; then nothing has changed.
+    pub(super) async fn read_again(&self) -> Result<Option<Vec<String>>, String> {
+        match &self.named {
+            Some(named) => named.read_again().await,
+            None => Ok(None),
+        }
+    }
+
     /// Those that are open.
     pub(super) fn open_ones(&self) -> Vec<Arc<OpenLog<S>>> {
         let mut open: Vec<_> = self.unnamed.iter().map(Arc::clone).collect();

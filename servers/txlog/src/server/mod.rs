@@ -132,7 +132,7 @@ pub struct Server<S: Store> {
     reload: Reload,
 }
 
-/// Makes a running server read its files of tokens and certificates again.
+/// Makes a running server read its files of tokens, certificates and settings again.
 #[derive(Clone, Debug)]
 pub struct Reload {
     asked: Arc<watch::Sender<u64>>,

@@ -31,6 +31,23 @@ pub trait LogSource<S>: Send + Sync + 'static {
     /// Why they cannot be listed.
     fn list<'a>(&'a self, after: &'a str, count: usize) -> Boxed<'a, Result<Page, StoreError>>;
 
+    /// Reads again what is said of single logs, such as what they keep: whether anything can be
+    /// said of them. It counts for logs that are opened from now on, and for open ones when they
+    /// are [adjusted](Self::adjust).
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it; then nothing has changed.
+    fn read_again(&self) -> Boxed<'_, Result<bool, String>> {
+        Box::pin(async { Ok(false) })
+    }
+
+    /// Has an open log go by what is said of it now, and returns what has changed, and what cannot
+    /// change while it is open, each as a sentence without the log's name.
+    fn adjust(&self, _name: &str, _log: &S) -> Vec<String> {
+        Vec::new()
+    }
+
     /// The largest record that any of the logs takes, in bytes.
     fn record_bytes_max(&self) -> usize;
 }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,9 @@ use super::LIMIT;
 /// A running `txlog serve`.
 pub(crate) struct Server {
     child: Child,
-    complaints: Option<JoinHandle<String>>,
+    complaints: Option<JoinHandle<()>>,
+    /// What came of them so far.
+    said: Arc<Mutex<Vec<u8>>>,
     lines: Receiver<String>,
     pub(crate) address: SocketAddr,
 }
@@ -88,14 +91,18 @@ impl Server {
             }
         });
         let mut errors = child.stderr.take().unwrap();
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let hearing = Arc::clone(&said);
         let complaints = thread::spawn(move || {
-            let mut text = Vec::new();
-            let _ = errors.read_to_end(&mut text);
-            String::from_utf8_lossy(&text).into_owned()
+            let mut part = [0; 4_096];
+            while let Ok(bytes @ 1..) = errors.read(&mut part) {
+                hearing.lock().unwrap().extend_from_slice(&part[..bytes]);
+            }
         });
         let mut server = Self {
             child,
             complaints: Some(complaints),
+            said,
             lines,
             address: SocketAddr::from(([0; 4], 0)),
         };
@@ -149,8 +156,15 @@ impl Server {
     pub(crate) fn end(&mut self) -> String {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let complaints = self.complaints.take().map(|thread| thread.join().unwrap());
-        complaints.unwrap_or_default()
+        if let Some(complaints) = self.complaints.take() {
+            complaints.join().unwrap();
+        }
+        self.said()
+    }
+
+    /// Its messages on standard error so far.
+    pub(crate) fn said(&self) -> String {
+        String::from_utf8_lossy(&self.said.lock().unwrap()).into_owned()
     }
 }
 

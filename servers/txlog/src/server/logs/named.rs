@@ -128,6 +128,23 @@ impl<S: Store> Named<S> {
         open
     }
 
+    /// Reads again what is said of single logs, and has those that are open go by it.
+    pub(super) async fn read_again(&self) -> Result<Option<Vec<String>>, String> {
+        if !self.source.read_again().await? {
+            return Ok(None);
+        }
+        // One that is being opened is adjusted when it is in the table.
+        let open = self.open_ones();
+        Ok(Some(open.iter().flat_map(|log| self.adjust(log)).collect()))
+    }
+
+    fn adjust(&self, log: &OpenLog<S>) -> Vec<String> {
+        let changes = self.source.adjust(&log.name, &log.store).into_iter();
+        changes
+            .map(|change| format!("the log {}: {change}", log.name))
+            .collect()
+    }
+
     /// Logs with names, and whether there are more.
     pub(super) async fn list(
         &self,
@@ -321,6 +338,10 @@ impl<S: Store> Turn<S> {
         }
         table.logs.insert(name, Phase::Open(Arc::clone(&log)));
         drop(table);
+        // What is said of it may have been read again since it was asked for.
+        for change in named.adjust(&log) {
+            eprintln!("txlog: {change}");
+        }
         let config = named.config;
         drop(evenkeel::spawn(async move {
             let mut ending = log.ending.subscribe();
