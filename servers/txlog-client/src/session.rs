@@ -187,7 +187,9 @@ impl Session {
         Ok(self.link.client().await?.info())
     }
 
-    /// Why there is no connection, if connecting has failed; changes as that does.
+    /// Why there is no connection, if connecting has failed, or why the log takes no records for
+    /// now; changes as that does. While nobody appends, it is asked for each second as long as it
+    /// lasts.
     pub fn trouble(&self) -> watch::Receiver<Option<ClientError>> {
         self.link.trouble()
     }

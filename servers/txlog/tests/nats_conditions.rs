@@ -130,6 +130,11 @@ fn what_a_producer_repeats_when_nats_has_forgotten_it_is_not_stored_twice() {
             let stored = append(&late, again(number, 1)).await.unwrap();
             assert_eq!((stored.first, stored.repeated), (number + 1, true));
         }
+        // The first store knows that NATS knew it for longer, and sees that this is so no more.
+        // (To be sent, it would have to wait for a longer window.)
+        store.maintain().await.unwrap();
+        let stored = append(&store, again(1, 1)).await.unwrap();
+        assert_eq!((stored.first, stored.repeated), (2, true));
         // A record that is gone may have been the one.
         nats.delete("txlog", [2]);
         let error = append(&late, again(1, 1)).await.unwrap_err();

@@ -150,6 +150,8 @@ impl Carrier {
                         continue;
                     }
                     entry = self.queue.recv() => entry,
+                    // Else nobody would see that it has passed.
+                    () = self.link.healed(), if self.link.is_troubled() => continue,
                 };
                 match entry {
                     Some(entry) => self.ready.push_back(entry),

@@ -2,18 +2,27 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use evenkeel::time::sleep;
+use evenkeel::time::{sleep, timeout};
 use tokio::sync::{Mutex, watch};
 
 use super::backoff::Backoff;
 use super::outcome::AppendError;
 use super::portion::record_bytes_max;
-use crate::client::Client;
+use crate::client::{Client, Health};
 use crate::connect::Connect;
 use crate::error::ClientError;
+
+/// The time between two questions whether a trouble has passed.
+const ASKED_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// In which time a log would have to take a record that is well again.
+const WRITABLE_WITHIN: Duration = Duration::from_secs(1);
+
+/// In which time that has to be answered.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Servers, and the connection to one of them.
 pub(super) struct Link {
@@ -92,6 +101,33 @@ impl Link {
             let is_over = !matches!(trouble, None | Some(ClientError::LogAway { .. }));
             trouble.take_if(|_| is_over).is_some()
         });
+    }
+
+    /// Whether there is trouble that may pass by itself.
+    pub(super) fn is_troubled(&self) -> bool {
+        self.trouble.borrow().as_ref().is_some_and(may_pass)
+    }
+
+    /// Asks from time to time whether the trouble has passed, for as long as nobody has anything to
+    /// send that would show it. Returns when it has.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub(super) async fn healed(&self) {
+        while self.is_troubled() {
+            sleep(ASKED_AGAIN_AFTER).await;
+            // By this all trouble has passed but that of a log.
+            let Ok(client) = self.client().await else {
+                continue;
+            };
+            if self.is_troubled() {
+                let health = timeout(ANSWERED_WITHIN, client.health(WRITABLE_WITHIN)).await;
+                if matches!(health, Ok(Ok(Health { writable: true, .. }))) {
+                    self.is_well();
+                }
+            }
+        }
     }
 
     /// There is no trouble any more.

@@ -79,6 +79,8 @@ struct Entry {
     produced: Option<Produced>,
     expected: Option<u64>,
     began: Instant,
+    /// Whether its producer may have sent it before, so that NATS may have an earlier copy.
+    is_repeated: bool,
     sent: Option<Sent>,
     done: oneshot::Sender<Outcome>,
     room: Room,
@@ -104,12 +106,13 @@ impl Appends {
         }
     }
 
-    /// Adds a record behind all others. It may wait since it `began`.
+    /// Adds a record behind all others. One that its producer may have sent before may wait since
+    /// then: it was made out at that time that NATS knows an earlier copy, if there is one.
     pub(super) fn add(
         &self,
         payload: Bytes,
         (produced, expected): (Option<Produced>, Option<u64>),
-        began: Instant,
+        repeated_since: Option<Instant>,
         room: Room,
     ) -> oneshot::Receiver<Outcome> {
         let (done, receiver) = oneshot::channel();
@@ -120,7 +123,8 @@ impl Appends {
             payload,
             produced,
             expected,
-            began,
+            began: repeated_since.unwrap_or_else(Instant::now),
+            is_repeated: repeated_since.is_some(),
             sent: None,
             done,
             room,
@@ -132,7 +136,7 @@ impl Appends {
     }
 
     /// The first record behind `id` that is to be sent over this connection, which is noted. Those
-    /// that may no longer be sent again end.
+    /// end of which NATS may have forgotten an earlier copy.
     pub(super) fn next_after(&self, id: u64, generation: u64) -> Option<Sendable> {
         // Before the lock, as it has its own.
         let known = self.history.known();
@@ -141,7 +145,8 @@ impl Appends {
         let mut found = None;
         for (&id, entry) in state.by_id.range_mut(id + 1..) {
             let again = entry.sent.is_some();
-            if again && entry.began.elapsed() > self.patience.repeat_max {
+            let is_late = entry.began.elapsed() > self.patience.repeat_max;
+            if is_late && (again || entry.is_repeated) {
                 given_up.push(id);
                 continue;
             }
@@ -164,7 +169,7 @@ impl Appends {
             .collect();
         drop(state);
         for entry in given_up {
-            entry.give_up("the connection to NATS broke");
+            entry.give_up("NATS was away for longer than it is sure to know an earlier copy");
         }
         found
     }
@@ -283,6 +288,9 @@ impl Entry {
 
     fn give_up(self, why: &str) {
         let what = match self.sent {
+            None if self.is_repeated => {
+                "the record was not sent again; append it again, which finds out what became of it"
+            }
             None => "the record is not stored; append it again when NATS is back",
             Some(_) => "the record may be stored or not",
         };

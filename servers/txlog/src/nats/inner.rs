@@ -218,6 +218,9 @@ impl Inner {
         let looking = Looking::begin(&self.looks);
         let looked = self.compare(connection).await;
         drop(looking);
+        if let Ok(info) = &looked {
+            self.expect_window(info.window());
+        }
         // Records can be read from a stream that is not fit for new ones.
         let unfit = |info: &Info| fit::check(&info.config, &self.config, &self.subject).err();
         *lock(&self.trouble) = match &looked {

@@ -41,6 +41,8 @@ pub(super) struct Remembered {
     epoch: u64,
     from: u64,
     until: Instant,
+    /// For how long NATS knew message ids then.
+    window: Duration,
 }
 
 impl Inner {
@@ -62,6 +64,12 @@ impl Inner {
             true => Ok(None),
             false => self.seek_copy(produced, not_before).await,
         }
+    }
+
+    /// NATS knows message ids for so long now. If that was longer, it may have forgotten some that
+    /// it was to know.
+    pub(super) fn expect_window(&self, window: Duration) {
+        lock(&self.remembered).take_if(|known| known.window > window);
     }
 
     fn is_remembered(&self, number: u64) -> bool {
@@ -93,6 +101,7 @@ impl Inner {
             epoch,
             from: number,
             until: began + left,
+            window: info.window(),
         });
         Ok(true)
     }

@@ -120,8 +120,6 @@ impl NatsStore {
             let text = format!("the record is not stored: {unfit}");
             return Err(StoreError::away(true, text));
         }
-        // An earlier copy of one that comes again is known for a limited time.
-        let began = since.unwrap_or_else(Instant::now);
         let room = Room {
             _place: place,
             _bytes: [of_stream, of_all],
@@ -129,7 +127,7 @@ impl NatsStore {
         Ok(NatsPending {
             outcome: inner
                 .appends
-                .add(payload, (produced, expected), began, room),
+                .add(payload, (produced, expected), since, room),
             _inner: Arc::clone(inner),
         })
     }

@@ -197,6 +197,38 @@ fn a_log_that_is_away_is_waited_for_also_by_who_waits_for_no_failed_one() {
     }
 }
 
+/// Nobody appends any more, so no answer to that says that it is over.
+#[test]
+fn a_session_that_has_nothing_to_send_sees_that_a_log_is_back() {
+    with(Supports::Singles, options(), |session, fake| async move {
+        fake.change(|state| {
+            state.refuse = Some((u32::MAX, Code::LogFailedBefore));
+            state.is_away = true;
+        });
+        let mut trouble = session.trouble();
+        let pending = session.submit("given up").await.unwrap();
+        let is_away =
+            |trouble: &Option<ClientError>| matches!(trouble, Some(ClientError::LogAway { .. }));
+        trouble.wait_for(is_away).await.unwrap();
+        session.give_up().await;
+        pending.await.unwrap_err();
+        // It is asked again at least once before the log is back.
+        let asked = async {
+            while fake.state().asked_whether_well == 0 {
+                evenkeel::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(LIMIT / 2, asked).await.expect("a question");
+        assert!(is_away(&trouble.borrow()), "it is away");
+        fake.change(|state| {
+            state.refuse = None;
+            state.is_away = false;
+        });
+        let over = trouble.wait_for(Option::is_none);
+        timeout(LIMIT / 2, over).await.expect("an end").unwrap();
+    });
+}
+
 #[test]
 fn what_a_failed_log_did_not_take_is_surely_not_stored_unless_it_was_sent_before() {
     with(Supports::Batches, options(), |session, fake| async move {

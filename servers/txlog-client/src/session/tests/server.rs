@@ -63,6 +63,8 @@ pub(super) struct State {
     pub(super) refuse: Option<(u32, Code)>,
     /// Whether such a refusal says that it may pass by itself.
     pub(super) is_away: bool,
+    /// How often it was asked whether a record would be stored.
+    pub(super) asked_whether_well: usize,
     /// How many records each request that appends had.
     pub(super) portions: Vec<usize>,
     chance: u64,
@@ -95,6 +97,7 @@ impl Fake {
             arrived: 0,
             refuse: None,
             is_away: false,
+            asked_whether_well: 0,
             portions: Vec::new(),
             chance: 1,
         })))
@@ -240,6 +243,7 @@ impl State {
             },
             Request::Read { id, from, of, .. } => self.read(id, from, of),
             Request::Ping { id } => Response::Pong { id },
+            Request::Health { id, .. } => self.health(id),
             Request::Cursor { id, name, change } => self.cursor(id, name, change),
             other => panic!("{other:?} is not asked for"),
         };
@@ -307,6 +311,18 @@ impl State {
             count,
             repeated,
         })
+    }
+
+    fn health(&mut self, id: u64) -> Response {
+        self.asked_whether_well += 1;
+        Response::Health {
+            id,
+            writable: !self.is_away,
+            pending_ms: u32::MAX,
+            took_ms: u32::MAX,
+            ago_ms: u32::MAX,
+            text: "as the test wants".to_owned(),
+        }
     }
 
     fn cursor(&mut self, id: u64, name: String, change: CursorChange) -> Response {

@@ -33,7 +33,7 @@ fn room() -> Room {
 
 fn add(appends: &Appends, payload: &'static str) -> oneshot::Receiver<Outcome> {
     let payload = Bytes::from_static(payload.as_bytes());
-    appends.add(payload, (None, None), Instant::now(), room())
+    appends.add(payload, (None, None), None, room())
 }
 
 /// Sends all that are to be sent over a connection.
@@ -167,7 +167,7 @@ fn what_was_sent_before_is_not_said_to_be_refused_for_good() {
 fn a_record_that_was_to_get_another_number_hears_of_the_next_one() {
     let appends = appends(LONG, LONG);
     let payload = Bytes::from_static(b"fifth");
-    let mut end = appends.add(payload, (None, Some(5)), Instant::now(), room());
+    let mut end = appends.add(payload, (None, Some(5)), None, room());
     assert_eq!(appends.next_after(0, 1).unwrap().expected, Some(5));
     let refusal = "{\"error\":{\"code\":400,\"err_code\":10071,\
         \"description\":\"wrong last sequence: 7\"}}";
@@ -177,4 +177,24 @@ fn a_record_that_was_to_get_another_number_hears_of_the_next_one() {
         (error.code, error.numbers),
         (Code::NotExpected, Some([8, 0]))
     );
+}
+
+/// Its earlier copy was sent by somebody else, and NATS may have forgotten that one by now.
+#[test]
+fn what_a_producer_repeats_is_not_sent_when_nats_may_have_forgotten_it() {
+    let appends = appends(Duration::ZERO, LONG);
+    let since = Instant::now() - Duration::from_millis(1);
+    let payload = Bytes::from_static(b"again");
+    let produced = Some(Produced {
+        producer: 7,
+        number: 0,
+    });
+    let mut repeated = appends.add(payload, (produced, None), Some(since), room());
+    let mut first = add(&appends, "first");
+    assert_eq!(send(&appends, 1), ["first"]);
+    let error = repeated.try_recv().unwrap().unwrap_err();
+    assert_eq!(error.numbers, Some(MAY_PASS));
+    assert_eq!(error.code, Code::LogFailedBefore, "this attempt is as none");
+    assert!(error.text.contains("append it again"), "{}", error.text);
+    assert!(first.try_recv().is_err(), "it waits for its answer");
 }
