@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use evenkeel_proxy::admin::ERROR;
+use proxy::admin::ERROR;
 
 use super::Outcome;
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use evenkeel_proxy::config;
+use proxy::config;
 
 /// How a command ends.
 pub(crate) type Outcome = Result<ExitCode, Box<dyn Error + Send + Sync>>;

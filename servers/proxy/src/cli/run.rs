@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use evenkeel::runtime::Builder;
 use evenkeel::signal::unix::{Signal, SignalKind, signal};
-use evenkeel_proxy::config::{self, Config};
-use evenkeel_proxy::server::{Context, Server};
+use proxy::config::{self, Config};
+use proxy::server::{Context, Server};
 
 use super::Outcome;
 
