@@ -21,7 +21,8 @@ fn connections_are_kept_on_both_sides() {
     let answer = client.answer();
     assert_eq!(answer.header("connection"), Some("close"));
     assert_eq!(client.rest(), b"");
-    // What the client ends is not ended behind it.
+    // What the client ends is not ended behind it. It is kept a moment after the answer.
+    until("it is kept", || proxy.stat("app/s0", "idle_conn_cur") == 1);
     assert_eq!(proxy.connect().get("/h").text(), "GET /h");
     assert_eq!(origin.connections(), 1);
     assert_eq!(proxy.stat("app/s0", "reuse"), 4);
@@ -250,6 +251,9 @@ fn what_follows_an_answer_is_not_taken_for_the_next_one() {
     let mut client = proxy.connect();
     assert_eq!(client.get("/two").text(), "GET /two");
     assert_eq!(client.get("/next").text(), "GET /next");
+    until("the other is kept", || {
+        proxy.stat("app/s0", "idle_conn_cur") == 1
+    });
     assert_eq!(proxy.connect().get("/other").text(), "GET /other");
     assert_eq!(origin.connections(), 2, "the first one is not used again");
 }
