@@ -50,6 +50,13 @@ impl FromStr for Address {
     }
 }
 
+impl Address {
+    /// Whether the system chooses the port.
+    pub fn takes_any_port(&self) -> bool {
+        matches!(self, Self::Tcp(text) if text.ends_with(":0"))
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

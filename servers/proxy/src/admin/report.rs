@@ -77,9 +77,9 @@ const STAT: [&str; 29] = [
 pub(super) fn stat(context: &Context) -> Table {
     let site = context.site();
     let mut table = Table::new(&STAT);
-    for (address, front) in &site.fronts {
+    for (place, front) in &site.fronts {
         let mut row = of_front(front);
-        row[28] = json!(address.to_string());
+        row[28] = json!(place.address.to_string());
         table.row(row);
     }
     for watched in site.pools.values() {

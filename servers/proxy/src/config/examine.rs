@@ -12,7 +12,6 @@ use super::error::Found;
 use super::pool::{Balance, CheckKind, HashOn, Pool};
 use super::values::{self, WEIGHT_MAX};
 use super::{Config, Listener, Mode, Route};
-use crate::stream::Address;
 
 /// Everything that is wrong, in the order of the text.
 pub(super) fn problems(config: &Config) -> Vec<Found> {
@@ -281,8 +280,7 @@ impl Examiner<'_> {
         let mut seen = BTreeMap::new();
         for (name, listener) in &self.config.listeners {
             let bind = &listener.get_ref().bind;
-            let takes_any = matches!(bind.get_ref(), Address::Tcp(text) if text.ends_with(":0"));
-            if takes_any {
+            if bind.get_ref().takes_any_port() {
                 continue;
             }
             if let Some(other) = seen.insert(bind.get_ref(), name) {

@@ -9,20 +9,20 @@ use evenkeel::time::{sleep, timeout};
 use tokio::io::AsyncReadExt;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use super::{Context, Front};
+use super::{Context, Front, Place};
 use crate::config::Mode;
 use crate::http::{self, Refusal};
 use crate::listener::Listener;
 use crate::proxy_protocol;
 use crate::slots::{Full, Limits, Slot};
-use crate::stream::{Address, Ends, Stream};
+use crate::stream::{Ends, Stream};
 use crate::tcp;
 
 /// A connection that was taken. Its places are free again when it is dropped.
 #[derive(Debug)]
 pub struct Taken {
     context: Arc<Context>,
-    address: Address,
+    place: Place,
     first: Arc<Front>,
     /// The connection.
     pub stream: Stream,
@@ -40,16 +40,16 @@ impl Taken {
     /// Its listener, as the configuration is now; as it was, if it is gone.
     pub fn front(&self) -> Arc<Front> {
         let site = self.context.site();
-        let front = site.fronts.get(&self.address);
+        let front = site.fronts.get(&self.place);
         front.map_or_else(|| Arc::clone(&self.first), Arc::clone)
     }
 }
 
 /// Takes connections until the task is ended.
-pub(super) async fn run(context: Arc<Context>, address: Address, listener: Listener) {
+pub(super) async fn run(context: Arc<Context>, place: Place, listener: Listener) {
     loop {
         let accepted = listener.accept().await;
-        let Some(front) = context.site().fronts.get(&address).map(Arc::clone) else {
+        let Some(front) = context.site().fronts.get(&place).map(Arc::clone) else {
             // It is gone, and so is this task in a moment.
             return;
         };
@@ -72,7 +72,7 @@ pub(super) async fn run(context: Arc<Context>, address: Address, listener: Liste
         let taken = Taken {
             closing: context.closing(),
             context: Arc::clone(&context),
-            address: address.clone(),
+            place: place.clone(),
             ends: stream.ends().unwrap_or_default(),
             first: front,
             stream,

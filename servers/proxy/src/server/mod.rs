@@ -15,7 +15,7 @@ mod descriptors;
 mod site;
 
 pub use accept::Taken;
-pub use site::{Front, Site, Watched};
+pub use site::{Front, Place, Site, Watched};
 
 use std::collections::BTreeMap;
 use std::io;
@@ -105,7 +105,7 @@ pub struct Context {
     pub connections: Counter,
     /// Reloads that were made.
     pub reloads: Counter,
-    running: tokio::sync::Mutex<BTreeMap<Address, Running>>,
+    running: tokio::sync::Mutex<BTreeMap<Place, Running>>,
 }
 
 /// A listener at work.
@@ -236,8 +236,8 @@ impl Context {
     pub async fn listening(&self) -> Vec<(String, String)> {
         let running = self.running.lock().await;
         let site = self.site();
-        let shown = |(address, running): (&Address, &Running)| {
-            let front = site.fronts.get(address)?;
+        let shown = |(place, running): (&Place, &Running)| {
+            let front = site.fronts.get(place)?;
             Some((front.name.clone(), running.shown.clone()))
         };
         running.iter().filter_map(shown).collect()
@@ -264,7 +264,8 @@ impl Context {
         let mut bound = Vec::new();
         for (name, listener) in &config.listeners {
             let address = listener.get_ref().bind.get_ref();
-            if running.contains_key(address) {
+            let place = Place::new(name, address);
+            if running.contains_key(&place) {
                 continue;
             }
             let listener = Listener::bind(address).await;
@@ -273,7 +274,7 @@ impl Context {
                 address: address.clone(),
                 error,
             })?;
-            bound.push((address.clone(), listener));
+            bound.push((place, listener));
         }
         let runtime = Handle::current();
         for (name, class, settings) in classes {
@@ -282,14 +283,14 @@ impl Context {
         }
         let of_name = |name: &str| runtime.class(name);
         let site = Arc::new(Site::new(config, &before, &self.closing(), of_name));
-        running.retain(|address, _| site.fronts.contains_key(address));
+        running.retain(|place, _| site.fronts.contains_key(place));
         *self.site.lock().unwrap_or_else(PoisonError::into_inner) = site;
-        for (address, listener) in bound {
+        for (place, listener) in bound {
             let shown = listener.shown();
-            let accepting = accept::run(Arc::clone(self), address.clone(), listener);
+            let accepting = accept::run(Arc::clone(self), place.clone(), listener);
             // In no class of an operator's, who may have asked for it.
             let accepts = evenkeel::spawn_in(Class::NORMAL, accepting).abort_handle();
-            running.insert(address, Running { shown, accepts });
+            running.insert(place, Running { shown, accepts });
         }
         Ok(())
     }

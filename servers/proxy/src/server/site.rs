@@ -26,10 +26,29 @@ const COMPLAINTS: Duration = Duration::from_secs(1);
 pub struct Site {
     /// What the operator wrote.
     pub config: Config,
-    /// The listeners, by their addresses.
-    pub fronts: BTreeMap<Address, Arc<Front>>,
+    /// The listeners, by their places.
+    pub fronts: BTreeMap<Place, Arc<Front>>,
     /// The pools, by their names.
     pub pools: BTreeMap<String, Arc<Watched>>,
+}
+
+/// What makes a listener the same one in the next configuration: its address, and its name too if
+/// the system chooses the port.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The address.
+    pub address: Address,
+    name: Option<String>,
+}
+
+impl Place {
+    /// That of a listener.
+    pub fn new(name: &str, address: &Address) -> Self {
+        Self {
+            address: address.clone(),
+            name: address.takes_any_port().then(|| name.to_owned()),
+        }
+    }
 }
 
 /// A pool and its checks, which go on as long as this is there.
@@ -103,8 +122,8 @@ impl Site {
         let mut fronts = BTreeMap::new();
         for (name, listener) in &config.listeners {
             let listener = listener.get_ref();
-            let address = listener.bind.get_ref();
-            let known = before.fronts.get(address);
+            let place = Place::new(name, listener.bind.get_ref());
+            let known = before.fronts.get(&place);
             let class = listener.class.as_ref();
             let class = class.and_then(|name| classes(name.get_ref()));
             let class = class.unwrap_or_default();
@@ -122,7 +141,7 @@ impl Site {
                 closing: closing.clone(),
                 complained: Mutex::new(None),
             };
-            fronts.insert(address.clone(), Arc::new(front));
+            fronts.insert(place, Arc::new(front));
         }
         Self {
             config,

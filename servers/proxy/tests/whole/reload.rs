@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
-use super::support::{LIMIT, Origin, Proxy, Reply, until, web};
+use super::support::{Client, LIMIT, Origin, Proxy, Reply, until, web};
 
 #[test]
 fn a_reload_changes_where_requests_go_and_touches_no_connection() {
@@ -50,6 +50,23 @@ fn a_reload_changes_where_requests_go_and_touches_no_connection() {
     assert_eq!(proxy.address("web"), address);
     proxy.signal("TERM");
     assert!(proxy.ended().success());
+}
+
+#[test]
+fn listeners_whose_ports_the_system_chooses_keep_them() {
+    let (one, two) = (Origin::named("one"), Origin::named("two"));
+    let second = "[listener.second]\nbind = \"127.0.0.1:0\"\nmode = \"http\"\npool = \"other\"\n";
+    let config = web("", "", &[&one]) + second + &two.config("other", "s0");
+    let proxy = Proxy::start(&config);
+    assert_ne!(proxy.address("web"), proxy.address("second"));
+    let mut clients = ["web", "second"].map(|name| Client::connect(proxy.address(name)));
+    for _ in 0..2 {
+        for (client, name) in clients.iter_mut().zip(["one", "two"]) {
+            assert_eq!(client.get("/").text(), name);
+        }
+        proxy.ctl("reload");
+        clients = ["web", "second"].map(|name| Client::connect(proxy.address(name)));
+    }
 }
 
 #[test]
