@@ -10,7 +10,7 @@ use evenkeel::time::sleep;
 use support::logs::{connect, creating, serving_logs};
 use support::nats::{Nats, run};
 use txlog::nats::{NatsConfig, NatsStore, NatsStreams};
-use txlog::server::ServerConfig;
+use txlog::server::{LogSource, ServerConfig};
 use txlog::store::Store;
 use txlog_client::frame::Code;
 use txlog_client::{Connect, Trim};
@@ -111,5 +111,40 @@ fn an_empty_stream_is_sought_in_and_a_bad_prefix_is_refused() {
         assert_eq!(store.seek(0).await.unwrap(), 1, "it has no records");
         let error = NatsStreams::open("a.b".to_owned(), nats.config(), 9, None).await;
         assert!(error.unwrap_err().contains("a.b"));
+    });
+}
+
+/// The stream has limits of its own, and one with others would be refused.
+#[test]
+fn settings_of_an_open_stream_stay_and_it_is_said_which_would_change() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(nats) = Nats::start(directory.path()) else {
+        return;
+    };
+    run(async {
+        let settings = directory.path().join("txlog.toml");
+        let write = |text: &str| std::fs::write(&settings, text).unwrap();
+        write("[logs.orders]\nkeep_records = 10");
+        let file = Some(settings.clone());
+        let source = NatsStreams::open("logs-".to_owned(), nats.config(), 9, file).await;
+        let source = source.unwrap();
+        let store = source.open("orders", true).await.unwrap();
+        assert!(source.read_again().await.unwrap(), "there is a file");
+        assert_eq!(source.adjust("orders", &store), [""; 0]);
+        write("[logs.orders]\nkeep_records = 20\nrecord_bytes_max = 99");
+        source.read_again().await.unwrap();
+        let said = source.adjust("orders", &store);
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(
+            said[0].contains("keep_records stays 10 as long"),
+            "{said:?}"
+        );
+        assert!(said[0].contains("nats stream edit"), "{said:?}");
+        assert!(said[1].starts_with("record_bytes_max stays"), "{said:?}");
+        // One that is wrong changes nothing.
+        write("[logs.orders]\nkeep_records = 'many'");
+        source.read_again().await.unwrap_err();
+        assert_eq!(source.adjust("orders", &store), said);
+        assert!(!streams(&nats, 9).await.read_again().await.unwrap());
     });
 }

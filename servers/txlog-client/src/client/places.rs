@@ -161,8 +161,8 @@ impl Client {
     /// Removes the oldest records of the log; returns the number of the oldest one that is left,
     /// or of the next one to come if none is. Readers that are behind it are told so.
     ///
-    /// Whole files are removed, so some records below [`before`](Trim::before) may be left; none
-    /// are if that is the next number. There is no way back.
+    /// Whole files are removed, so some records below the number to keep may be left; none are if
+    /// that is the next number. There is no way back.
     ///
     /// # Errors
     ///
