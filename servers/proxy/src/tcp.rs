@@ -36,6 +36,10 @@ pub async fn serve(mut taken: Taken) {
         begun: Vec::new(),
         from: [&front.counters.bytes_out, &server.counters.bytes_out],
     };
-    // However it ends, it ends: what was moved is counted.
-    let _ = relay::both(from_client, from_server, front.config.timeouts.idle).await;
+    let idle = front.config.timeouts.idle;
+    if relay::both(from_client, from_server, idle).await.is_err() {
+        // Both see that something may be missing.
+        taken.stream.reset();
+        dialled.stream.reset();
+    }
 }

@@ -94,7 +94,14 @@ fn parsed(head: &[u8], plan: &Plan) -> Result<(u16, Answer), Fault> {
     let response = Response::parse(head, plan.is_for_head, &mut storage);
     let response = response.map_err(|bad| malformed(&bad))?;
     let upgrades = response.status == 101;
-    if upgrades && !plan.upgrades {
+    let mut protocols = (response.headers.iter())
+        .filter(|header| header.name.eq_ignore_ascii_case("upgrade"))
+        .map(|header| header.value);
+    let is_asked = match (&plan.upgrade, protocols.next(), protocols.next()) {
+        (Some(asked), Some(protocol), None) => protocol.eq_ignore_ascii_case(asked),
+        _ => false,
+    };
+    if upgrades && !is_asked {
         return Err(Fault::Server("changed the protocol, unasked".to_owned()));
     }
     let framing = match response.framing {

@@ -181,7 +181,8 @@ fn plan(head: &[u8], front: &Front, ends: &Ends) -> Result<Plan, (Refusal, bool)
         is_for_head,
         is_old: request.minor_version == 0,
         persists: request.persists,
-        upgrades: request.upgrade.is_some(),
+        upgrade: request.upgrade.map(<[u8]>::to_vec),
+        binds: request.binds,
     })
 }
 

@@ -26,7 +26,7 @@ use super::framing::Framing;
 use super::patience::Patience;
 use super::refusal::Refusal;
 use super::rewrite::OfResponse;
-use crate::pool::{Dialled, NoConnection, Pool, Server, dial};
+use crate::pool::{Dialled, Pool, Server, dial};
 use crate::relay;
 use crate::server::Front;
 use crate::stream::{Ends, Stream};
@@ -54,7 +54,10 @@ pub(super) struct Plan {
     /// The client speaks HTTP/1.0.
     pub(super) is_old: bool,
     pub(super) persists: bool,
-    pub(super) upgrades: bool,
+    /// The protocol to which the client wants to change.
+    pub(super) upgrade: Option<Vec<u8>>,
+    /// It logs in for the whole connection, which is then for nobody else.
+    pub(super) binds: bool,
 }
 
 /// How it has ended.
@@ -99,7 +102,10 @@ pub(super) async fn exchange(mut client: Client<'_>, plan: Plan) -> Result<End, 
     let mut repeats = 0;
     loop {
         let dialled = dial(pool, plan.key, client.ends, repeats == 0, &mut tried);
-        let dialled = dialled.await.map_err(|error| no_connection(&error))?;
+        let dialled = dialled.await.map_err(|error| {
+            client.front.complain(&error);
+            no_server()
+        })?;
         let server = Arc::clone(dialled.lease.server());
         let is_reused = dialled.is_reused;
         let fault = match once(&mut client, &plan, dialled).await {
@@ -115,27 +121,45 @@ pub(super) async fn exchange(mut client: Client<'_>, plan: Plan) -> Result<End, 
             repeats += 1;
             continue;
         }
-        return refused(fault, &plan, &server);
+        return refused(fault, client.front, &plan, &server);
     }
 }
 
-fn no_connection(error: &NoConnection) -> Refusal {
-    Refusal::new(503, error)
+/// Who asks does not learn which servers there are. The operator is told.
+fn no_server() -> Refusal {
+    Refusal::new(
+        503,
+        "no server is there for this request at the moment; try again later",
+    )
 }
 
 /// What the client is told.
-fn refused(fault: Fault, plan: &Plan, server: &Server) -> Result<End, Refusal> {
-    let name = format!("server {}/{}", plan.pool.name, server.config.name);
+fn refused(fault: Fault, front: &Front, plan: &Plan, server: &Server) -> Result<End, Refusal> {
+    let complain = |what: &str| {
+        let (pool, name) = (&plan.pool.name, &server.config.name);
+        front.complain(&format_args!("server {pool}/{name} {what}"));
+    };
     Err(match fault {
-        Fault::Lost(error) => Refusal::new(
-            502,
-            format!("{name} closed the connection without an answer ({error}); see its log"),
-        ),
-        Fault::Server(why) => Refusal::new(502, format!("{name} {why}; see its log")),
+        Fault::Lost(error) => {
+            complain(&format!("closed the connection without an answer: {error}"));
+            Refusal::new(502, "the server behind has not answered; try again later")
+        }
+        Fault::Server(why) => {
+            complain(&why);
+            Refusal::new(
+                502,
+                "the server behind has given no good answer; try again later",
+            )
+        }
         Fault::ServerSlow => {
             let time = plan.pool.config.timeouts.answer;
-            let text = format!("{name} has not answered within {time:?}, timeouts.answer");
-            Refusal::new(504, text)
+            complain(&format!(
+                "has not answered within {time:?}, timeouts.answer"
+            ));
+            Refusal::new(
+                504,
+                "the server behind has not answered in time; try again later",
+            )
         }
         Fault::Bad(why) => Refusal::new(400, why),
         Fault::ClientSlow => Refusal::new(408, "the body comes too slowly; send it faster"),
@@ -157,7 +181,8 @@ async fn once(client: &mut Client<'_>, plan: &Plan, dialled: Dialled) -> Result<
     } else {
         with_body(client, plan, &server, &origin, &mut arrived).await?
     };
-    if done.server_persists && arrived.is_empty() && server.config.send_proxy.is_none() {
+    let is_shared = done.server_persists && !plan.binds;
+    if is_shared && arrived.is_empty() && server.config.send_proxy.is_none() {
         let config = &plan.pool.config;
         server.keep(origin, config.timeouts.keep, config.idle_connections_max);
     }
@@ -396,7 +421,13 @@ async fn upgraded(
         begun,
         from: [&client.front.counters.bytes_out, &server.counters.bytes_out],
     };
-    // However it ends, it ends.
-    let _ = relay::both(from_client, from_server, client.front.config.timeouts.idle).await;
-    Done::with(End::Close)
+    let idle = client.front.config.timeouts.idle;
+    match relay::both(from_client, from_server, idle).await {
+        Ok(()) => Done::with(End::Close),
+        Err(_) => {
+            // Both see that something may be missing.
+            origin.reset();
+            Done::with(End::Reset)
+        }
+    }
 }

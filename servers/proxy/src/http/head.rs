@@ -134,6 +134,8 @@ pub struct Request<'b> {
     pub upgrade: Option<&'b [u8]>,
     /// The client waits for a word before it sends the body.
     pub expects_continue: bool,
+    /// It logs in for the whole connection.
+    pub binds: bool,
 }
 
 impl<'b> Request<'b> {
@@ -173,6 +175,7 @@ impl<'b> Request<'b> {
             expects_continue: expects(headers)? && minor_version > 0 && framing != Framing::None,
             framing,
             persists: said.persists(minor_version),
+            binds: binds(headers, ["authorization", "proxy-authorization"]),
         })
     }
 
@@ -242,8 +245,10 @@ impl<'b> Response<'b> {
                 Some(Framing::Length(length)) if status >= 200 && status != 204 => Some(length),
                 _ => None,
             },
+            // A login of the whole connection is not for the next client.
             persists: Persistence::said(headers).persists(minor_version)
-                && framing != Framing::Close,
+                && framing != Framing::Close
+                && !binds(headers, ["www-authenticate", "proxy-authenticate"]),
         })
     }
 }
@@ -323,11 +328,36 @@ fn host_of(value: &[u8]) -> Result<&str, BadHead> {
     }
 }
 
-/// The protocol to which the client wants to change, if it is passed on.
+/// The protocol to which the client wants to change, if it is passed on: one alone, so that it is
+/// clear which.
 fn upgrade<'b>(headers: &'b [Header<'b>]) -> Result<Option<&'b [u8]>, BadHead> {
+    let is_of_protocol = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._/".contains(byte);
     // HTTP/2 that begins in this way would pass by everything that is decided here.
     let is_http2 = |value: &[u8]| value.len() >= 2 && value[..2].eq_ignore_ascii_case(b"h2");
-    Ok(single(headers, "upgrade")?.filter(|value| !value.is_empty() && !is_http2(value)))
+    Ok(single(headers, "upgrade")?
+        .filter(|value| !value.is_empty() && value.iter().all(is_of_protocol) && !is_http2(value)))
+}
+
+/// Whether a login is that of the connection, and not of each request.
+fn binds(headers: &[Header<'_>], names: [&str; 2]) -> bool {
+    let is_bound = |value: &[u8]| {
+        let value = value.trim_ascii();
+        let begins = |with: &[u8]| {
+            value
+                .get(..with.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(with))
+        };
+        begins(b"ntlm") || begins(b"nego")
+    };
+    headers
+        .iter()
+        .filter(|header| {
+            names
+                .iter()
+                .any(|name| header.name.eq_ignore_ascii_case(name))
+        })
+        .flat_map(|header| header.value.split(|&byte| byte == b','))
+        .any(is_bound)
 }
 
 fn expects(headers: &[Header<'_>]) -> Result<bool, BadHead> {

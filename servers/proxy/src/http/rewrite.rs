@@ -28,9 +28,10 @@ pub struct OfResponse {
 }
 
 /// Headers that concern one connection, or are written anew.
-const OF_CONNECTION: [&str; 7] = [
+const OF_CONNECTION: [&str; 8] = [
     "connection",
     "content-length",
+    "http2-settings",
     "keep-alive",
     "proxy-connection",
     "te",
@@ -156,8 +157,22 @@ fn passed_on<'b>(headers: &'b [Header<'b>]) -> impl Iterator<Item = &'b Header<'
                 .any(|token| token.eq_ignore_ascii_case(header.name.as_bytes()))
         };
         let is_dropped = names_more && !is_one_of(&KEPT) && is_named();
-        !is_dropped && !is_one_of(&OF_CONNECTION)
+        !is_dropped && !is_one_of(&OF_CONNECTION) && !looks_like_one(header.name)
     })
+}
+
+/// Whether a name is that of a header that is written here, or says where a body ends, for programs
+/// that take `_` and `-` for the same.
+fn looks_like_one(name: &str) -> bool {
+    let as_written = |byte: u8| {
+        if byte == b'_' {
+            b'-'
+        } else {
+            byte.to_ascii_lowercase()
+        }
+    };
+    let is = |other: &&str| name.bytes().map(as_written).eq(other.bytes());
+    name.contains('_') && OF_CONNECTION.iter().chain(&KEPT).any(is)
 }
 
 fn line(name: &str, value: &[u8], out: &mut Vec<u8>) {
@@ -207,6 +222,17 @@ mod tests {
         assert_eq!(
             request(text, ForwardedFor::Keep),
             "GET /b?c HTTP/1.1\r\nhost: a\r\nX-Other: 2\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn names_that_some_read_as_those_of_the_proxy_are_dropped() {
+        let text = "GET / HTTP/1.1\r\nHost: a\r\nX_Forwarded_For: 10.0.0.1\r\n\
+                    X-Forwarded_For: 10.0.0.2\r\nContent_Length: 5\r\nTransfer_Encoding: x\r\n\
+                    X_Own: 1\r\nHTTP2-Settings: x\r\n\r\n";
+        assert_eq!(
+            request(text, ForwardedFor::Replace),
+            "GET / HTTP/1.1\r\nhost: a\r\nX_Own: 1\r\nx-forwarded-for: 192.0.2.7\r\n\r\n"
         );
     }
 

@@ -61,6 +61,10 @@ pub(super) async fn run(context: Arc<Context>, place: Place, listener: Listener)
                 continue;
             }
         };
+        // One that is over already has no ends; what it has sent would be nobody's.
+        let Ok(ends) = stream.ends() else {
+            continue;
+        };
         // One connection per listener waits here, and the others in the backlog.
         let permits = Arc::clone(&context.permits);
         let Ok(permit) = permits.acquire_owned().await else {
@@ -73,7 +77,7 @@ pub(super) async fn run(context: Arc<Context>, place: Place, listener: Listener)
             closing: context.closing(),
             context: Arc::clone(&context),
             place: place.clone(),
-            ends: stream.ends().unwrap_or_default(),
+            ends,
             first: front,
             stream,
             buffer: BytesMut::new(),

@@ -189,11 +189,9 @@ fn health_is_said_by_operators_until_checks_say_otherwise() {
     assert_eq!(proxy.row("app/s0")["status"], "DOWN");
     let answer = proxy.connect().get("/");
     assert_eq!(answer.status, 503, "{}", answer.text());
-    assert!(
-        answer.text().contains("show servers state"),
-        "{}",
-        answer.text()
-    );
+    super::support::until("the operator is told what to do", || {
+        proxy.complaints().contains("show servers state")
+    });
     proxy.ctl("set server app/s0 health up");
     assert_eq!(proxy.connect().get("/").text(), "x");
 }

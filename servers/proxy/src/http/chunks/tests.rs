@@ -13,6 +13,7 @@ fn decode(text: &[u8], cuts: &[usize], recode: Recode) -> Decoded {
     let (mut input, mut out) = (BytesMut::new(), Vec::new());
     let mut before = 0;
     for cut in cuts.iter().copied().chain([text.len()]) {
+        let cut = cut.min(text.len());
         input.extend_from_slice(&text[before..cut.max(before)]);
         before = cut.max(before);
         if decoder.decode(&mut input, &mut out)? {

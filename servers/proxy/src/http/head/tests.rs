@@ -234,7 +234,16 @@ fn upgrades_pass_unless_they_pass_by_the_proxy() {
         upgrade("Upgrade: websocket\r\n"),
         Some(b"websocket".to_vec())
     );
-    assert_eq!(upgrade("Upgrade: h2c\r\n"), None);
+    for other in [
+        "h2c",
+        "websocket, h2c",
+        ",h2c",
+        "h2c,websocket",
+        "a b",
+        "H2",
+    ] {
+        assert_eq!(upgrade(&format!("Upgrade: {other}\r\n")), None, "{other}");
+    }
     assert_eq!(upgrade("Upgrade: websocket\r\nContent-Length: 3\r\n"), None);
     assert_eq!(upgrade(""), None);
 }
