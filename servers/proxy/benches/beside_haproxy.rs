@@ -1,7 +1,8 @@
 //! What the proxy costs beside HAProxy: processor time of its process for each operation, in turn.
 //!
 //! Clients, servers and both proxies share the machine, over loopback. Each proxy has one thread,
-//! the same timeouts, and no logs, as ours has none. HAProxy may splice.
+//! the same timeouts, and no logs, as ours has none. HAProxy may splice, and may use connections to
+//! servers again for any client, as ours does.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -47,6 +48,7 @@ defaults
   timeout server 60s
   timeout http-request 10s
   timeout http-keep-alive 60s
+  http-reuse always
   option splice-request
   option splice-response
 ";
