@@ -29,7 +29,8 @@ pub(super) fn ask(socket: &Path, commands: &str) -> Outcome {
         .map_err(cannot)?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).map_err(cannot)?;
-    let failed = answer.lines().any(|line| line.starts_with(ERROR));
+    let is_error = |line: &str| line.starts_with(ERROR) || line.starts_with("{\"error\":");
+    let failed = answer.lines().any(is_error);
     let answer = answer.trim_end();
     if failed {
         eprintln!("{answer}");

@@ -157,6 +157,7 @@ fn what_cannot_be_done_is_an_error_that_says_what_can() {
         ("set weight app/s0 x%", "0 to 256"),
         ("get weight s0", "POOL/SERVER"),
         ("show servers state up", "there are app"),
+        ("show servers state up json", "{\"error\":"),
     ] {
         let (done, said_well, errors) = proxy.try_ctl(command);
         assert!(!done && said_well.is_empty(), "{command}: {said_well}");
