@@ -151,7 +151,7 @@ impl Carrier {
                     }
                     entry = self.queue.recv() => entry,
                     // Else nobody would see that it has passed.
-                    () = self.link.healed(), if self.link.is_troubled() => continue,
+                    () = self.link.healed() => continue,
                 };
                 match entry {
                     Some(entry) => self.ready.push_back(entry),

@@ -104,17 +104,22 @@ impl Link {
     }
 
     /// Whether there is trouble that may pass by itself.
-    pub(super) fn is_troubled(&self) -> bool {
+    fn is_troubled(&self) -> bool {
         self.trouble.borrow().as_ref().is_some_and(may_pass)
     }
 
-    /// Asks from time to time whether the trouble has passed, for as long as nobody has anything to
-    /// send that would show it. Returns when it has.
+    /// Waits for trouble, and then asks from time to time whether it has passed, for as long as
+    /// nobody has anything to send that would show it. Returns when it has.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe.
     pub(super) async fn healed(&self) {
+        let mut trouble = self.trouble.subscribe();
+        // The sender is in `self`, so this cannot fail.
+        let _ = trouble
+            .wait_for(|it| it.as_ref().is_some_and(may_pass))
+            .await;
         while self.is_troubled() {
             sleep(ASKED_AGAIN_AFTER).await;
             // By this all trouble has passed but that of a log.

@@ -275,9 +275,11 @@ impl<F: DiskFile> Cursors<F> {
         shared: &Shared<D>,
     ) -> Result<&'a mut CursorFile<F>, LogError> {
         if file.is_none() {
-            self.table().is_tried = true;
-            let (read, places) = read(&shared.disk, shared.log_id).await?;
+            let read = read(&shared.disk, shared.log_id).await;
             let mut table = self.table();
+            // An error of the system may pass; damage does not.
+            table.is_tried = !matches!(read, Err(LogError::Io { .. }));
+            let (read, places) = read?;
             table.is_read = true;
             table.durable.clone_from(&places);
             table.wanted = places;

@@ -51,6 +51,8 @@ pub struct Directories {
     config: LogConfig,
     logs_max: usize,
     settings: SettingsFile,
+    /// Held while a log is told its limits, so that the latest ones hold.
+    adjusting: std::sync::Mutex<()>,
     /// Held while a log is created, so that no more are created than may be.
     creating: tokio::sync::Mutex<()>,
     /// Turns of those who list logs.
@@ -95,6 +97,7 @@ impl Directories {
             directory,
             logs_max,
             settings,
+            adjusting: std::sync::Mutex::default(),
             creating: tokio::sync::Mutex::default(),
             listing: Semaphore::new(LISTS_MAX),
         })
@@ -139,6 +142,7 @@ impl Directories {
     /// Has an open log go by its settings as far as that is possible, and says what of it changes,
     /// and what cannot.
     fn adjust_log(&self, name: &str, log: &Log<LocalDisk>) -> Vec<String> {
+        let _alone = self.adjusting.lock();
         let config = self.settings.known(name).applied(&self.config);
         let (was, is) = (
             log.limits(),

@@ -20,6 +20,8 @@ pub(crate) struct SettingsFile {
     is_needed: bool,
     record_bytes_max: usize,
     settings: Mutex<Settings>,
+    /// Whether it was there once.
+    was_there: Mutex<bool>,
     /// Held from reading the file until its settings count, so that the latest ones do.
     reading: tokio::sync::Mutex<()>,
 }
@@ -53,6 +55,7 @@ impl SettingsFile {
             is_needed,
             record_bytes_max,
             settings: Mutex::default(),
+            was_there: Mutex::default(),
             reading: tokio::sync::Mutex::default(),
         };
         *file.lock() = file.now().await?;
@@ -90,13 +93,27 @@ impl SettingsFile {
         let shown = path.display();
         let text = match text(path).await {
             Err(error) if error.kind() == ErrorKind::NotFound && !self.is_needed => {
-                return Ok(Settings::default());
+                // By mistake, perhaps, or for a moment: what single logs were to keep would go.
+                let was_there = *self
+                    .was_there
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
+                return match was_there {
+                    true => Err(format!(
+                        "{shown} is gone: for no settings leave an empty file"
+                    )),
+                    false => Ok(Settings::default()),
+                };
             }
             Err(error) => {
                 return Err(format!("cannot read {shown}: {}", advice::of_files(&error)));
             }
             Ok(text) => text,
         };
+        *self
+            .was_there
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = true;
         let said = |error: String| format!("{shown}: {error}");
         let settings: Settings = text.parse().map_err(said)?;
         match settings.beyond(self.record_bytes_max) {
@@ -116,4 +133,32 @@ async fn text(path: &Path) -> io::Result<String> {
         return Err(io::Error::other(what));
     }
     fs::read_to_string(path).await
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel::runtime::Runtime;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_gone_does_not_say_that_there_are_no_settings() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("txlog.toml");
+        let write = |text: &str| std::fs::write(&path, text).unwrap();
+        Runtime::new().unwrap().block_on(async {
+            let read = SettingsFile::read_if_there(path.clone(), 100).await;
+            let file = read.unwrap();
+            assert!(file.read_again().await.unwrap(), "it never was there");
+            write("[logs.orders]\nkeep_records = 5");
+            file.read_again().await.unwrap();
+            std::fs::remove_file(&path).unwrap();
+            let error = file.read_again().await.unwrap_err();
+            assert!(error.contains("is gone: for no settings"), "{error}");
+            assert_eq!(file.of("orders").await.keep_records, Some(5));
+            write("");
+            file.read_again().await.unwrap();
+            assert_eq!(file.known("orders"), LogSettings::default());
+        });
+    }
 }

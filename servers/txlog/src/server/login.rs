@@ -10,8 +10,10 @@
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel::spawn_blocking;
+use evenkeel::time::timeout;
 use txlog_client::frame::{Access, Code, Request};
 
 use super::connection::Fault;
@@ -19,6 +21,13 @@ use super::peers::Peer;
 use super::{Context, Reload};
 use crate::access::{Permission, Rights, Token, Tokens};
 use crate::store::{Store, StoreError};
+
+/// How long the settings of single logs may take to be read again. Their disk may hang, and tokens
+/// have to be read again all the same when the next signal comes.
+const SETTINGS_MAX: Duration = Duration::from_secs(5);
+
+/// What is said then.
+const NO_END: &str = "the file could not be read within 5 s: see whether its disk answers";
 
 /// What a connection may do in its log.
 #[derive(Clone, Copy, Debug)]
@@ -139,7 +148,8 @@ pub(super) async fn reload<S: Store>(context: &Arc<Context<S>>, reload: &Reload)
                 Err(error) => not_read("certificate", &error),
             }
         }
-        match context.logs.read_again().await {
+        let read = timeout(SETTINGS_MAX, context.logs.read_again()).await;
+        match read.unwrap_or_else(|_| Err(NO_END.to_owned())) {
             Ok(Some(changes)) => {
                 eprintln!("txlog: read the settings of single logs");
                 for change in changes {

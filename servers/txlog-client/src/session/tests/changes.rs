@@ -229,6 +229,21 @@ fn a_session_that_has_nothing_to_send_sees_that_a_log_is_back() {
     });
 }
 
+/// It comes while the session has nothing to send, and there is nothing before it.
+#[test]
+fn a_session_that_never_sent_anything_sees_that_its_server_is_back() {
+    with(Supports::Batches, options(), |session, fake| async move {
+        let mut trouble = session.trouble();
+        // By then the session waits for records.
+        evenkeel::time::sleep(Duration::from_millis(50)).await;
+        fake.change(|state| state.refuse_hellos = Some((1, Code::Busy)));
+        session.connect().await.unwrap_err();
+        assert!(trouble.borrow_and_update().is_some());
+        let over = trouble.wait_for(Option::is_none);
+        timeout(LIMIT / 2, over).await.expect("an end").unwrap();
+    });
+}
+
 #[test]
 fn what_a_failed_log_did_not_take_is_surely_not_stored_unless_it_was_sent_before() {
     with(Supports::Batches, options(), |session, fake| async move {
