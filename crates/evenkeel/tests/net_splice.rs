@@ -102,6 +102,54 @@ async fn bytes_are_whole_between_sockets_of_any_sort() {
     assert_eq!(spliced.pipes, spliced.idle_pipes, "{spliced:?}");
 }
 
+/// Linux ends a transfer before its time if the thread gets a signal, such as a profiler's: there is
+/// room then, and no event comes.
+#[cfg(target_os = "linux")]
+#[test]
+fn signals_amid_transfers_stop_none() {
+    use evenkeel::signal::unix::{SignalKind, signal};
+    use nix::sys::pthread::{pthread_kill, pthread_self};
+    use nix::sys::signal::Signal;
+
+    let is_over = Arc::new(AtomicUsize::new(0));
+    let ends = Arc::clone(&is_over);
+    let runtime = Builder::new().workers(1).build().unwrap();
+    runtime.block_on(async move {
+        let mut handled = signal(SignalKind::user_defined2()).unwrap();
+        let worker = evenkeel::spawn(async { pthread_self() }).await.unwrap();
+        let signals = std::thread::spawn(move || {
+            while ends.load(Ordering::SeqCst) == 0 {
+                pthread_kill(worker, Signal::SIGUSR2).unwrap();
+                std::thread::sleep(std::time::Duration::from_micros(20));
+            }
+        });
+        for _ in 0..4 {
+            // Pieces that stay apart, so that the pipe has more of them than are sent in one go.
+            let ((mut client, mut a), (mut b, mut origin)) =
+                (UnixStream::pair().unwrap(), tcp().await);
+            let relay = evenkeel::spawn(async move { splice_bidirectional(&mut a, &mut b).await });
+            let sent = pattern(2_000_000, 0);
+            let pieces = sent.clone();
+            let sender = evenkeel::spawn(async move {
+                for piece in pieces.chunks(500) {
+                    client.write_all(piece).await.unwrap();
+                }
+                client.shutdown().await.unwrap();
+                client
+            });
+            origin.shutdown().await.unwrap();
+            let mut heard = Vec::new();
+            within(origin.read_to_end(&mut heard)).await.unwrap();
+            assert!(heard == sent);
+            drop(within(sender).await.unwrap());
+            within(relay).await.unwrap().unwrap();
+        }
+        is_over.store(1, Ordering::SeqCst);
+        signals.join().unwrap();
+        within(handled.recv()).await.unwrap();
+    });
+}
+
 /// Many at once share the pool. Receivers differ in speed, so that pipes are held for a while.
 #[evenkeel::test]
 async fn many_transfers_share_the_pipes() {

@@ -249,8 +249,10 @@ mod linux {
         Ok(splice(socket, None, &pipe.write, None, len, flags)?)
     }
 
-    /// Moves at most `len` bytes from a pipe to a socket, without waiting. Less than there are in
-    /// the pipe shows that the socket has no more room.
+    /// Moves at most `len` bytes from a pipe to a socket, without waiting.
+    ///
+    /// It moves less than there is if the socket has no more room, and if the thread gets a signal:
+    /// Linux looks for one after each 16 pages.
     pub(crate) fn drain(pipe: &Pipe, socket: &impl AsFd, len: usize) -> io::Result<usize> {
         let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
         Ok(splice(&pipe.read, None, socket, None, len, flags)?)

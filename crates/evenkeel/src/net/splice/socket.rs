@@ -107,7 +107,9 @@ fn poll_drain<S: Stream>(
     cx: &mut Context<'_>,
     PipeOf(pipe, len): PipeOf<'_>,
 ) -> Poll<io::Result<usize>> {
-    let drained = source.poll_transfer(cx, Direction::Write, len, |socket| {
+    // A signal ends a transfer before the socket is full, so nothing follows from a short one: an
+    // event for more room would not come.
+    let drained = source.poll_transfer(cx, Direction::Write, 0, |socket| {
         pipes::drain(pipe.pipe(), socket, len)
     });
     if let Poll::Ready(Ok(count)) = drained {
