@@ -102,8 +102,8 @@ async fn bytes_are_whole_between_sockets_of_any_sort() {
     assert_eq!(spliced.pipes, spliced.idle_pipes, "{spliced:?}");
 }
 
-/// Linux ends a transfer before its time if the thread gets a signal, such as a profiler's: there is
-/// room then, and no event comes.
+/// Linux ends a transfer before its time if the thread gets a signal, such as a profiler's: then
+/// there is room, and no event comes.
 #[cfg(target_os = "linux")]
 #[test]
 fn signals_amid_transfers_stop_none() {
