@@ -30,6 +30,7 @@ enum Request {
     Preempt(preempt::Options),
     Sanitize(sanitize::Options),
     Breaks(breaks::Options),
+    EachFeature,
 }
 
 fn main() -> ExitCode {
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         Ok(Request::Preempt(options)) => preempt::run(&options),
         Ok(Request::Sanitize(options)) => sanitize::run(&options),
         Ok(Request::Breaks(options)) => breaks::run(&options),
+        Ok(Request::EachFeature) => steps::each_feature(),
         Err(advice) => {
             eprintln!("error: {advice}");
             return ExitCode::from(2);
@@ -88,6 +90,7 @@ fn parse(arguments: &[String]) -> Result<Request, String> {
         ["preempt", rest @ ..] => preempt::Options::parse(rest).map(Request::Preempt),
         ["sanitize", rest @ ..] => sanitize::Options::parse(rest).map(Request::Sanitize),
         ["breaks", rest @ ..] => breaks::Options::parse(rest).map(Request::Breaks),
+        ["features", "--each"] => Ok(Request::EachFeature),
         // What `chaos` starts; not for people.
         ["burst", seed] if seed.parse::<u64>().is_ok() => {
             Ok(Request::Burst(seed.parse().unwrap_or_default()))
@@ -132,6 +135,9 @@ What the project checks of itself.
                              breaks a copy of the code on purpose, in all ways that breaks/ holds,
                              and requires that tests fail; words are parts of what is broken, or
                              of tests' names
+    cargo xtask features --each
+                             as the step `features`, and each feature of evenkeel alone, and what
+                             txlog says without NATS; after a change of features
     cargo xtask compat [--only PART...] [--list] [--page]
                              other people's code on Evenkeel, of which the step `drop-in` has a
                              sample: Tokio's own tests, those of crates, programs, services under
@@ -190,6 +196,7 @@ mod tests {
             Ok(Request::Compat(only))
         );
         assert_eq!(parsed("tidy"), Ok(Request::One("tidy".to_owned())));
+        assert_eq!(parsed("features --each"), Ok(Request::EachFeature));
     }
 
     #[test]

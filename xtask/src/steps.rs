@@ -49,7 +49,7 @@ pub(crate) const STEPS: &[Step] = &[
     },
     Step {
         name: "features",
-        about: "each feature of evenkeel stands alone; txlog without NATS",
+        about: "evenkeel without features, txlog without NATS",
         run: features,
     },
     Step {
@@ -183,18 +183,26 @@ fn doctest() -> Result<()> {
 /// Clippy rather than `check`: it also refuses the warnings that a missing feature brings
 /// (an import or a function nobody uses), and shares what the clippy step has compiled.
 fn features() -> Result<()> {
+    selected("--no-default-features")?;
+    Cargo::new("clippy --package txlog --no-default-features --all-targets -- -D warnings").run()
+}
+
+/// Each feature alone, and what txlog says without NATS. That takes minutes, which is too long for
+/// every change.
+pub(crate) fn each_feature() -> Result<()> {
     let manifest = cargo::root().join("crates/evenkeel/Cargo.toml");
     let text = std::fs::read_to_string(&manifest)
         .with_context(|| format!("cannot read {}", manifest.display()))?;
     for selection in selections(&feature_names(&text)?) {
-        Cargo::new(&format!(
-            "clippy --package evenkeel {selection} -- -D warnings"
-        ))
-        .run()?;
+        selected(&selection)?;
     }
-    Cargo::new("clippy --package txlog --no-default-features --all-targets -- -D warnings")
-        .run()?;
+    features()?;
     Cargo::new("test --package txlog --no-default-features --test nats_without").run()
+}
+
+fn selected(features: &str) -> Result<()> {
+    let line = format!("clippy --package evenkeel {features} -- -D warnings");
+    Cargo::new(&line).run()
 }
 
 /// The names in a manifest's `[features]`, but for `default`.
@@ -212,16 +220,11 @@ fn feature_names(manifest: &str) -> Result<Vec<String>> {
         .collect())
 }
 
-/// The feature arguments to try: none, each alone, all.
+/// The feature arguments to try: each alone, all.
 fn selections(names: &[String]) -> Vec<String> {
-    let mut selections = vec!["--no-default-features".to_owned()];
-    selections.extend(
-        names
-            .iter()
-            .map(|n| format!("--no-default-features --features {n}")),
-    );
-    selections.push("--all-features".to_owned());
-    selections
+    let alone = names.iter();
+    let alone = alone.map(|name| format!("--no-default-features --features {name}"));
+    alone.chain(["--all-features".to_owned()]).collect()
 }
 
 #[cfg(test)]
@@ -245,7 +248,6 @@ mod tests {
         assert_eq!(
             selections(&feature_names(manifest).unwrap()),
             [
-                "--no-default-features",
                 "--no-default-features --features a",
                 "--no-default-features --features b",
                 "--all-features",

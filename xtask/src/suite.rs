@@ -1,6 +1,6 @@
-//! The workspace's tests: built by one command of cargo's, then two programs at a time, as most of
-//! them wait more than they compute.
+//! The workspace's tests: built by one command of cargo's, then run with a limit for each program.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -13,6 +13,10 @@ use crate::programs::{self, Ended, Program};
 /// The longest a program may take. The slowest is meant to need a fifth of this.
 const CAP: Duration = Duration::from_secs(600);
 
+/// The packages whose tests wait for disks and for other processes more than they compute: their
+/// programs run two at a time. Others look at what workers do, and have the machine for themselves.
+const SIDE_BY_SIDE: [&str; 2] = ["txlog", "txlog-client"];
+
 /// Runs all of them, and says at the end which have failed.
 pub(crate) fn run() -> Result<()> {
     // Tests start the examples as programs, and cargo builds those only when asked to.
@@ -24,7 +28,14 @@ pub(crate) fn run() -> Result<()> {
     let _ = std::fs::remove_dir_all(&logs);
     std::fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
     let libraries = libraries()?;
-    let outcomes = programs::side_by_side(&programs, |program| run_one(program, &logs, &libraries));
+    let (waiting, alone): (Vec<&Program>, Vec<&Program>) =
+        (programs.iter()).partition(|program| SIDE_BY_SIDE.contains(&&*package(program)));
+    let mut outcomes: Vec<_> = (alone.iter())
+        .map(|program| run_one(program, &logs, &libraries))
+        .collect();
+    outcomes.extend(programs::side_by_side(&waiting, |program| {
+        run_one(program, &logs, &libraries)
+    }));
     let failed: Vec<String> = outcomes.into_iter().filter_map(Result::err).collect();
     ensure!(
         failed.is_empty(),
@@ -46,9 +57,17 @@ fn libraries() -> Result<PathBuf> {
     Ok(PathBuf::from(path.trim()))
 }
 
+/// The package's folder, which has its name.
+fn package(program: &Program) -> Cow<'_, str> {
+    program
+        .folder
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+}
+
 fn run_one(program: &Program, logs: &Path, libraries: &Path) -> Result<(), String> {
-    let package = program.folder.file_name().unwrap_or_default();
-    let what = format!("{} {}", package.to_string_lossy(), program.name);
+    let what = format!("{} {}", package(program), program.name);
     let log = logs.join(format!("{}.log", what.replace(' ', "-")));
     let began = Instant::now();
     let mut command = program.command();
