@@ -130,7 +130,7 @@ What the project checks of itself.
     cargo xtask sanitize [address|thread] [--sample] [name...]
                              the tests under AddressSanitizer and ThreadSanitizer; Linux with
                              glibc, and a stable toolchain with their runtimes, as rustup's is;
-                             --sample is what ci runs, some tests under ThreadSanitizer
+                             --sample is quick: some tests under ThreadSanitizer
     cargo xtask breaks [--list] [--sample] [word...]
                              breaks a copy of the code on purpose, in all ways that breaks/ holds,
                              and requires that tests fail; words are parts of what is broken, or

@@ -18,14 +18,13 @@ use crate::programs::{self, Ended, Program};
 /// The longest a test program may take.
 const CAP: Duration = Duration::from_secs(600);
 
-/// What `cargo xtask ci` runs, under ThreadSanitizer: where threads meet most.
+/// The sample, for ThreadSanitizer: where threads meet most.
 const SAMPLE: [&str; 4] = ["blocking_lanes", "handoff", "net_tcp", "runtime_progress"];
 
-/// What runs no runtime, but compares what the compiler says; and what counts system calls, or
+/// What runs no runtime, but compares what errors say; and what counts system calls, or
 /// descriptors, as ThreadSanitizer opens some to the program that tells it the names of functions.
-const LEFT_OUT: [&str; 7] = [
+const LEFT_OUT: [&str; 6] = [
     "errors",
-    "macros",
     "fs_descriptors",
     "handoff_leaves_nothing",
     "net_descriptors",
@@ -76,16 +75,6 @@ impl Options {
         }
         Ok(options)
     }
-}
-
-/// The step of `cargo xtask ci`: a sample, where the tools are.
-pub(crate) fn sample() -> Result<()> {
-    let options = Options::parse(&["--sample"]).expect("it is known");
-    if let Err(missing) = Tools::find(&options.sanitizers) {
-        println!("NOT CHECKED: {missing:#}");
-        return Ok(());
-    }
-    run(&options)
 }
 
 /// Builds the tests with each sanitizer and runs them.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::cargo::{self, Cargo};
-use crate::{breaks, compat, models, sanitize, suite, tidy, tools};
+use crate::{breaks, compat, models, suite, tidy, tools};
 
 /// One thing the project checks of itself.
 pub(crate) struct Step {
@@ -71,11 +71,6 @@ pub(crate) const STEPS: &[Step] = &[
         name: "model",
         about: "the concurrent cores under every interleaving",
         run: models::run,
-    },
-    Step {
-        name: "sample",
-        about: "some of the tests under ThreadSanitizer",
-        run: sanitize::sample,
     },
     Step {
         name: "broken",
