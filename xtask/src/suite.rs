@@ -13,8 +13,9 @@ use crate::programs::{self, Ended, Program};
 /// The longest a program may take. The slowest is meant to need a fifth of this.
 const CAP: Duration = Duration::from_secs(600);
 
-/// The packages whose tests wait for disks and for other processes more than they compute: their
-/// programs run two at a time. Others look at what workers do, and have the machine for themselves.
+/// The packages whose tests wait for disks and for other processes more than they compute: as many
+/// of their programs run at a time as there are cores. Others look at what workers do, and have the
+/// machine for themselves.
 const SIDE_BY_SIDE: [&str; 2] = ["txlog", "txlog-client"];
 
 /// Runs all of them, and says at the end which have failed.
@@ -53,6 +54,11 @@ fn libraries() -> Result<PathBuf> {
         .args(["--print", "target-libdir"])
         .output();
     let output = output.context("cannot run rustc")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success(),
+        "rustc --print target-libdir: {said}"
+    );
     let path = String::from_utf8(output.stdout).context("rustc's answer is not UTF-8")?;
     Ok(PathBuf::from(path.trim()))
 }
@@ -68,7 +74,9 @@ fn package(program: &Program) -> Cow<'_, str> {
 
 fn run_one(program: &Program, logs: &Path, libraries: &Path) -> Result<(), String> {
     let what = format!("{} {}", package(program), program.name);
-    let log = logs.join(format!("{}.log", what.replace(' ', "-")));
+    // A package's library and its program may have one name, and their files do not.
+    let file = program.path.file_name().unwrap_or_default();
+    let log = logs.join(file).with_extension("log");
     let began = Instant::now();
     let mut command = program.command();
     command
@@ -115,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn who_fails_is_named_with_what_it_said() {
+    fn who_fails_is_named_with_its_log() {
         let folder = std::env::temp_dir().join(format!("xtask-tests-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let program = |path: &str| Program {

@@ -102,6 +102,19 @@ async fn bytes_are_whole_between_sockets_of_any_sort() {
     assert_eq!(spliced.pipes, spliced.idle_pipes, "{spliced:?}");
 }
 
+/// A thread that is ended with this, also if a test fails.
+#[cfg(target_os = "linux")]
+struct Ended(Arc<AtomicUsize>, Option<std::thread::JoinHandle<()>>);
+
+#[cfg(target_os = "linux")]
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.store(1, Ordering::SeqCst);
+        let thread = self.1.take();
+        let _ = thread.map(std::thread::JoinHandle::join);
+    }
+}
+
 /// Linux ends a transfer before its time if the thread gets a signal, such as a profiler's: then
 /// there is room, and no event comes.
 #[cfg(target_os = "linux")]
@@ -117,12 +130,14 @@ fn signals_amid_transfers_stop_none() {
     runtime.block_on(async move {
         let mut handled = signal(SignalKind::user_defined2()).unwrap();
         let worker = evenkeel::spawn(async { pthread_self() }).await.unwrap();
+        // Ended before the worker, which it signals.
         let signals = std::thread::spawn(move || {
             while ends.load(Ordering::SeqCst) == 0 {
                 pthread_kill(worker, Signal::SIGUSR2).unwrap();
                 std::thread::sleep(std::time::Duration::from_micros(20));
             }
         });
+        let signals = Ended(is_over, Some(signals));
         for _ in 0..4 {
             // Pieces that stay apart, so that the pipe has more of them than are sent in one go.
             let ((mut client, mut a), (mut b, mut origin)) =
@@ -144,8 +159,7 @@ fn signals_amid_transfers_stop_none() {
             drop(within(sender).await.unwrap());
             within(relay).await.unwrap().unwrap();
         }
-        is_over.store(1, Ordering::SeqCst);
-        signals.join().unwrap();
+        drop(signals);
         within(handled.recv()).await.unwrap();
     });
 }

@@ -4,6 +4,7 @@
 //! - [`server`]: listeners, connections, reload and the end.
 //! - [`stream`]: TCP and Unix sockets behind one type; [`listener`] takes them, and [`relay`] moves
 //!   bytes between two of them.
+//! - [`tcp`]: connections that are passed on as they are.
 //! - [`proxy_protocol`]: whose connection it is, told from one proxy to the next.
 //! - [`http`]: heads, bodies and their forwarding.
 //! - [`route`]: which pool a request goes to.

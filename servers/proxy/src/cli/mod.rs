@@ -43,7 +43,7 @@ enum Command {
     ///
     /// Prints `listening on NAME ADDRESS` for each listener, and then `ready`. Errors go to
     /// standard error. SIGHUP reads the file again; SIGTERM and ctrl-c take no more connections,
-    /// and wait until those that there are have ended, for up to process.drain. A second one ends
+    /// and wait until the open ones have ended, for up to process.drain. A second one ends
     /// at once.
     Run(FileArguments),
     /// Say what is wrong with a configuration, with its lines, without serving by it.

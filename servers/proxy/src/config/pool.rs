@@ -139,7 +139,7 @@ pub enum CheckKind {
 }
 
 /// How often something is tried again that may be: a connection that was not made, and a request
-/// without effects over a connection that the server had closed.
+/// that may be sent twice over a connection that the server had closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Retries {

@@ -10,6 +10,8 @@
 //! Extensions are dropped, since programs differ in where they end. Trailers are passed on, except
 //! that those which say where a message ends, or whose it is, are refused.
 
+use std::io::Write as _;
+
 use bytes::{Buf, BytesMut};
 
 use super::head::{BadHead, HEADERS_MAX, HeadEnd};
@@ -21,7 +23,7 @@ const SIZE_LINE_MAX: usize = 256;
 const DIGITS_MAX: usize = 15;
 
 /// Trailers that change the meaning of a head which is read already.
-const FORBIDDEN: [&str; 9] = [
+const FORBIDDEN: [&str; 13] = [
     "content-length",
     "transfer-encoding",
     "host",
@@ -31,6 +33,10 @@ const FORBIDDEN: [&str; 9] = [
     "cookie",
     "x-forwarded-for",
     "expect",
+    "keep-alive",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
 ];
 
 /// How the body is passed on.
@@ -132,7 +138,8 @@ impl Decoder {
             return Ok(true);
         }
         if self.recode == Recode::Chunks {
-            out.extend_from_slice(format!("{size:x}\r\n").as_bytes());
+            // Writing to memory does not fail.
+            let _ = write!(out, "{size:x}\r\n");
         }
         self.state = State::Data(size);
         Ok(true)
@@ -211,10 +218,14 @@ fn check(trailers: &[u8]) -> Result<(), BadChunk> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     match httparse::parse_headers(trailers, &mut headers) {
         Ok(httparse::Status::Complete((_, headers))) => {
+            // Programs behind may take `_` and `-` for the same.
+            let as_read = |byte: u8| match byte {
+                b'_' => b'-',
+                byte => byte.to_ascii_lowercase(),
+            };
             let is_forbidden = |name: &str| {
-                FORBIDDEN
-                    .iter()
-                    .any(|forbidden| name.eq_ignore_ascii_case(forbidden))
+                let is = |forbidden: &&str| name.bytes().map(as_read).eq(forbidden.bytes());
+                FORBIDDEN.iter().any(is)
             };
             if headers.iter().any(|header| is_forbidden(header.name)) {
                 return Err(BadChunk::Forbidden);

@@ -140,6 +140,8 @@ async fn head(taken: &mut Taken, front: &Front, is_first: bool) -> Result<Option
         match timeout_at(deadline, stream.read_buf(&mut taken.buffer)).await {
             Ok(Ok(0) | Err(_)) => return Ok(None),
             Ok(Ok(_)) => {}
+            // An empty line alone is not worth an answer.
+            Err(_) if taken.buffer.is_empty() => return Ok(None),
             Err(_) => {
                 let text = format!(
                     "the head has not come within {:?}; send it faster",

@@ -161,7 +161,10 @@ fn refused(fault: Fault, front: &Front, plan: &Plan, server: &Server) -> Result<
                 "the server behind has not answered in time; try again later",
             )
         }
-        Fault::Bad(why) => Refusal::new(400, why),
+        Fault::Bad(why) => {
+            front.counters.bad_requests.one();
+            Refusal::new(400, format!("{why}; mend what sends this"))
+        }
         Fault::ClientSlow => Refusal::new(408, "the body comes too slowly; send it faster"),
         Fault::ClientGone => return Ok(End::Close),
     })

@@ -13,6 +13,10 @@ use super::framing::Framing;
 /// How many headers a head may have.
 pub const HEADERS_MAX: usize = 100;
 
+/// How many words all `Connection` headers of a head may have, also empty ones: each header is
+/// compared with all of them.
+const CONNECTION_WORDS_MAX: usize = 32;
+
 /// Where the headers of a head are while it is looked at.
 pub type Storage<'b> = [MaybeUninit<Header<'b>>; HEADERS_MAX];
 
@@ -85,14 +89,22 @@ pub(super) struct Persistence {
 }
 
 impl Persistence {
-    fn said(headers: &[Header<'_>]) -> Self {
+    fn said(headers: &[Header<'_>]) -> Result<Self, BadHead> {
+        if connection_words(headers)
+            .nth(CONNECTION_WORDS_MAX)
+            .is_some()
+        {
+            return Err(BadHead::bad(
+                "the Connection headers have more than 32 words",
+            ));
+        }
         let mut said = Self::default();
         for token in connection_tokens(headers) {
             said.close |= token.eq_ignore_ascii_case(b"close");
             said.keep_alive |= token.eq_ignore_ascii_case(b"keep-alive");
             said.upgrade |= token.eq_ignore_ascii_case(b"upgrade");
         }
-        said
+        Ok(said)
     }
 
     /// Whether the connection can be used again.
@@ -105,12 +117,17 @@ impl Persistence {
 pub(super) fn connection_tokens<'b>(
     headers: &'b [Header<'b>],
 ) -> impl Iterator<Item = &'b [u8]> + 'b {
+    connection_words(headers)
+        .map(<[u8]>::trim_ascii)
+        .filter(|token| !token.is_empty())
+}
+
+/// The same, with what is empty.
+fn connection_words<'a>(headers: &'a [Header<'_>]) -> impl Iterator<Item = &'a [u8]> {
     headers
         .iter()
         .filter(|header| header.name.eq_ignore_ascii_case("connection"))
         .flat_map(|header| header.value.split(|&byte| byte == b','))
-        .map(<[u8]>::trim_ascii)
-        .filter(|token| !token.is_empty())
 }
 
 /// A request, without its body.
@@ -160,7 +177,7 @@ impl<'b> Request<'b> {
         let headers: &'b [Header<'b>] = request.headers;
         let framing = Framing::said(headers, minor_version)?.unwrap_or(Framing::None);
         let (target, host) = destination(method, target, single(headers, "host")?, minor_version)?;
-        let said = Persistence::said(headers);
+        let said = Persistence::said(headers)?;
         Ok(Self {
             method,
             target,
@@ -246,7 +263,7 @@ impl<'b> Response<'b> {
                 _ => None,
             },
             // A login of the whole connection is not for the next client.
-            persists: Persistence::said(headers).persists(minor_version)
+            persists: Persistence::said(headers)?.persists(minor_version)
                 && framing != Framing::Close
                 && !binds(headers, ["www-authenticate", "proxy-authenticate"]),
         })

@@ -190,7 +190,7 @@ impl Server {
         self.page.as_ref().map(evenkeel_admin::Admin::address)
     }
 
-    /// Takes no more connections, and waits until those that there are have ended, or their time is
+    /// Takes no more connections, and waits until the open ones have ended, or their time is
     /// up. Returns how many have not.
     pub async fn end(self) -> usize {
         let context = self.context;

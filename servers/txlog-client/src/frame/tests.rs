@@ -425,6 +425,49 @@ fn later_requests() -> Vec<(Request, &'static str)> {
     ]
 }
 
+fn answers_about_the_log() -> Vec<(Response, &'static str)> {
+    vec![
+        (
+            Response::Sought {
+                id: 13,
+                sequence: 14,
+            },
+            "110000008a0d000000000000000e00000000000000",
+        ),
+        (
+            Response::Health {
+                id: 15,
+                writable: true,
+                pending_ms: 16,
+                took_ms: 17,
+                ago_ms: 18,
+                text: "why".to_owned(),
+            },
+            "19000000870f0000000000000001100000001100000012000000776879",
+        ),
+        (
+            Response::Cursor {
+                id: 19,
+                cursor: None,
+            },
+            "0a0000008b130000000000000000",
+        ),
+        (
+            Response::Welcome {
+                version: 3,
+                record_bytes_max: 4,
+                appends_max: 5,
+                first: 6,
+                next: 7,
+                of: Some(Identity { log: 8, epoch: 9 }),
+                batch_bytes_max: Some(10),
+            },
+            "2f0000008103000400000005000000060000000000000007000000000000000800000000000000\
+             09000000000000000a000000",
+        ),
+    ]
+}
+
 fn responses() -> Vec<(Response, &'static str)> {
     vec![
         (
@@ -483,7 +526,7 @@ fn frames_have_the_bytes_that_the_protocol_says() {
         request.encode(&mut buffer);
         assert_eq!(hex(&buffer), bytes, "{request:?}");
     }
-    for (response, bytes) in responses() {
+    for (response, bytes) in responses().into_iter().chain(answers_about_the_log()) {
         let mut buffer = BytesMut::new();
         response.encode(&mut buffer);
         assert_eq!(hex(&buffer), bytes, "{response:?}");

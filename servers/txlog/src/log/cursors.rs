@@ -205,7 +205,8 @@ impl<F: DiskFile> Cursors<F> {
     }
 
     /// Reads the file for the figures, if nobody has asked for a cursor yet. A file that cannot be
-    /// read is no error here: consumers are told, and it is not read again for this.
+    /// read is no error here, as consumers are told. One that is damaged is not read again for
+    /// this; after an error of the system the next look tries again.
     pub(super) async fn look<D: Disk<File = F>>(&self, shared: &Shared<D>) {
         if !self.table().is_tried {
             let _ = self.load(&mut *self.file.lock().await, shared).await;

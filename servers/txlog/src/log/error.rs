@@ -271,6 +271,18 @@ fn said_of(kind: Kind) -> &'static str {
     }
 }
 
+/// Refuses a number beyond the log's end.
+pub(super) fn expect_within(sequence: u64, first: u64, next: u64) -> Result<(), LogError> {
+    if sequence <= next {
+        return Ok(());
+    }
+    Err(LogError::OutOfRange {
+        sequence,
+        first,
+        next,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;

@@ -4,6 +4,7 @@ use std::io;
 
 use txlog_client::Record;
 
+use super::error::expect_within;
 use super::scan::{At, Window};
 use super::segment::Segment;
 use super::{Disk, LogError, Shared};
@@ -61,14 +62,7 @@ pub(super) async fn read<D: Disk>(
         let sequence = from;
         return Err(LogError::Trimmed { sequence, first });
     }
-    if from > next {
-        let sequence = from;
-        return Err(LogError::OutOfRange {
-            sequence,
-            first,
-            next,
-        });
-    }
+    expect_within(from, first, next)?;
     let mut taken = Taken {
         records: Vec::new(),
         bytes: 0,

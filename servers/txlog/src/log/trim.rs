@@ -10,6 +10,7 @@ use std::sync::Arc;
 use txlog_client::Trim;
 
 use super::cursors::{Places, places_of};
+use super::error::expect_within;
 use super::list::{list, lost_tail};
 use super::maintain::rotate_alone;
 use super::mark::MarkFile;
@@ -70,14 +71,7 @@ impl<D: Disk> Log<D> {
     pub async fn trim(&self, before: u64) -> Result<u64, LogError> {
         let shared = &self.shared;
         let (first, next) = (self.first(), self.next());
-        if before > next {
-            let sequence = before;
-            return Err(LogError::OutOfRange {
-                sequence,
-                first,
-                next,
-            });
-        }
+        expect_within(before, first, next)?;
         {
             let active = Arc::clone(&shared.active).lock_owned().await;
             if active.has_records() && before >= active.next {
@@ -111,8 +105,8 @@ pub struct WouldTrim {
     pub next: u64,
 }
 
-/// Says what a trim of a log would do that no server has, and changes nothing. Records of the last
-/// segment are read, and no others.
+/// Says what a trim of a log that no server has open would do, and changes nothing. Records of the
+/// last segment are read, and no others.
 ///
 /// # Errors
 ///
@@ -141,14 +135,7 @@ pub async fn would_trim<D: Disk>(disk: &D, trim: Trim) -> Result<WouldTrim, LogE
 /// last one is followed by a new one if all of its records go.
 fn left(firsts: &[u64], next: u64, before: u64) -> Result<u64, LogError> {
     let first = firsts.first().copied().unwrap_or(next);
-    if before > next {
-        let sequence = before;
-        return Err(LogError::OutOfRange {
-            sequence,
-            first,
-            next,
-        });
-    }
+    expect_within(before, first, next)?;
     let whole = firsts.iter().rev().find(|first| **first <= before);
     Ok(match before == next {
         true => next,

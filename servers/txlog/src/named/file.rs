@@ -100,7 +100,7 @@ impl SettingsFile {
                     .unwrap_or_else(PoisonError::into_inner);
                 return match was_there {
                     true => Err(format!(
-                        "{shown} is gone: for no settings leave an empty file"
+                        "{shown} is gone: to have no settings, leave it there, empty"
                     )),
                     false => Ok(Settings::default()),
                 };
@@ -154,7 +154,7 @@ mod tests {
             file.read_again().await.unwrap();
             std::fs::remove_file(&path).unwrap();
             let error = file.read_again().await.unwrap_err();
-            assert!(error.contains("is gone: for no settings"), "{error}");
+            assert!(error.contains("is gone: to have no settings"), "{error}");
             assert_eq!(file.of("orders").await.keep_records, Some(5));
             write("");
             file.read_again().await.unwrap();

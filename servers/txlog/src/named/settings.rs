@@ -138,7 +138,7 @@ impl Change {
         let Self { setting, was, is } = self;
         format!(
             "{setting} stays {was} as long as the log is open, and is {is} when it is opened \
-             again, a minute after its last client has gone"
+             again: leave it without clients for a while, or start the server again"
         )
     }
 }

@@ -138,7 +138,14 @@ pub async fn splice_metered<A: Socket, B: Socket>(
     let done = poll_fn(|cx| flow.poll(cx, &mut ends)).await;
     match done {
         Ok(()) => Ok(meter.moved().forth - before),
-        Err(failure) => Err(TransferError::new(Way::Forth, failure, meter.moved())),
+        Err(failure) => {
+            let (forth, back) = (meter.moved().forth - before, 0);
+            Err(TransferError::new(
+                Way::Forth,
+                failure,
+                Moved { forth, back },
+            ))
+        }
     }
 }
 

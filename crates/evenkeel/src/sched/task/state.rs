@@ -29,8 +29,9 @@
 //!   the join handle, which leaves it empty. While it is set, nobody touches the slot before
 //!   `COMPLETE`; then it belongs to the completing thread, which takes the waker out, as the waker
 //!   may own a reference to the task. Set and cleared by the handle, and only before `COMPLETE`.
-//! - `WANTED`: others want the task to be in another class (`place`). Set by `notify_wanted`;
-//!   cleared by whoever has the right to run the task (`take_wanted`).
+//! - `WANTED`: others want the task to be in another class (`place`). Set by `notify_wanted`, at
+//!   any time; cleared by whoever has the right to run the task (`take_wanted`). After `COMPLETE`
+//!   nobody has, and it stays, without effect.
 //! - The rest counts references: one for the task's body, given up on completion, and one for each
 //!   join handle, abort handle and waker. A queue entry needs none: a task in a queue has not
 //!   completed, so its body's reference exists.
@@ -189,7 +190,8 @@ impl State {
     /// Whether others may want another class. For who has the right to run the task.
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
-        // Relaxed: if it is set before the caller's `start`, which acquires it, it is seen after.
+        // Relaxed: what is set before the caller's `start`, which acquires it, is seen after that.
+        // A look before `start` that misses it is followed by the one at the end of the poll.
         self.0.load(Ordering::Relaxed) & WANTED != 0
     }
 

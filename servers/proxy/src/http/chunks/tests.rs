@@ -45,6 +45,8 @@ fn what_other_programs_might_read_otherwise_is_refused() {
         ("5\r\nhello\rX0\r\n\r\n", BadChunk::End),
         ("4\r\nhello\r\n0\r\n\r\n", BadChunk::End),
         ("0\r\ncontent-Length: 5\r\n\r\n", BadChunk::Forbidden),
+        ("0\r\nX_Forwarded-For: a\r\n\r\n", BadChunk::Forbidden),
+        ("0\r\nTE: a\r\n\r\n", BadChunk::Forbidden),
         (
             "0\r\nX: a\r\nTransfer-encoding: chunked\r\n\r\n",
             BadChunk::Forbidden,

@@ -221,6 +221,21 @@ fn what_is_clear_is_taken() {
     );
 }
 
+/// Each header is compared with all of them.
+#[test]
+fn more_words_of_connection_than_anyone_needs_are_refused() {
+    let with = |words: &str| {
+        let text = format!("GET / HTTP/1.1\r\nHost: a\r\nConnection: {words}\r\n\r\n");
+        parse(&text).map(drop)
+    };
+    with(&["a"; 32].join(",")).unwrap();
+    for words in [["a"; 33].join(","), ",".repeat(32)] {
+        assert_eq!(with(&words).unwrap_err().status, 400, "{words}");
+    }
+    let twice = format!("keep-alive\r\nConnection: {}", ["a"; 32].join(","));
+    assert_eq!(with(&twice).unwrap_err().status, 400);
+}
+
 #[test]
 fn upgrades_pass_unless_they_pass_by_the_proxy() {
     let upgrade = |rest: &str| {

@@ -7,6 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -186,6 +187,22 @@ fn collected(pipe: impl Read + Send + 'static) -> Arc<Mutex<String>> {
     text
 }
 
+/// Waits for a program that ends by itself. One that does not is ended.
+fn wait(child: &mut Child) -> ExitStatus {
+    let began = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if began.elapsed() > LIMIT {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("the program does not end");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// Runs a command of the program: whether it succeeded, its output and its errors.
 pub(crate) fn run_command(arguments: &[&str]) -> (bool, String, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_evenkeel-proxy"))
@@ -197,12 +214,7 @@ pub(crate) fn run_command(arguments: &[&str]) -> (bool, String, String) {
         .unwrap();
     let (output, errors) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
     let (output, errors) = (all_of(output), all_of(errors));
-    let mut status = None;
-    until("the command ends", || {
-        status = child.try_wait().unwrap();
-        status.is_some()
-    });
-    let done = status.unwrap().success();
+    let done = wait(&mut child).success();
     (done, output.join().unwrap(), errors.join().unwrap())
 }
 
