@@ -292,8 +292,8 @@ async fn assert_works() {
     assert_eq!(heard, "works");
 }
 
-/// The process's descriptors but those of pipes in the pool. Whether a splice gives its pipe back or
-/// closes it goes by how many bytes were in it, and so by time.
+/// The process's descriptors but those of pipes in the pool. A splice gives its pipe back or closes
+/// it, by whether there were bytes in it, and so by time.
 fn lasting_descriptors(runtime: &Runtime) -> usize {
     descriptors() - 2 * runtime.stats().splice.idle_pipes
 }
