@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use evenkeel::net::TcpStream;
 use evenkeel::time::timeout;
@@ -381,7 +381,15 @@ fn whoever_looks_after_a_server_gets_a_descriptor_however_many_clients_there_are
             let _ = stream.write_all(&buffer).await;
             clients.push(stream);
         }
-        let client = Client::connect(server.address).await.unwrap();
+        // Refused only as long as many who have lost their places have not left yet.
+        let began = Instant::now();
+        let client = loop {
+            match Client::connect(server.address).await {
+                Ok(client) => break client,
+                Err(error) => assert!(began.elapsed() < support::LIMIT, "{error}"),
+            }
+            evenkeel::time::sleep(Duration::from_millis(20)).await;
+        };
         client.ping().await.unwrap();
         for _ in 0..20 {
             let text = get_at(&socket, "/healthz").await;
