@@ -5,6 +5,8 @@ use std::panic::{self, AssertUnwindSafe, Location};
 use crate::blocking;
 use crate::sched::HogReport;
 use crate::sched::shared::{OnHog, Shared};
+#[cfg(feature = "tracing")]
+use crate::sched::short::short;
 use crate::sync::Arc;
 
 /// Of the events of `tracing`.
@@ -61,7 +63,8 @@ fn trace(report: &HogReport) {
     tracing::warn!(
         target: TARGET,
         spawned_at = %report.spawned_at,
-        future = report.future,
+        // Not the whole type, which may have some thousand characters: it goes into logs.
+        future = short(report.future),
         name = report.name,
         class = %report.class,
         length_us = report.length.as_micros() as u64,
@@ -151,7 +154,7 @@ mod tests {
     fn an_event_has_the_names_of_its_hog_as_fields() {
         let report = HogReport {
             spawned_at: Location::caller(),
-            future: "app::serve",
+            future: "tower::Timeout<app::serve<app::Db>::{{closure}}>",
             name: None,
             class: Class::BULK,
             length: Duration::from_millis(3),
@@ -170,6 +173,7 @@ mod tests {
         assert_eq!(field("function"), Some("\"app::parse\""), "{fields:?}");
         assert_eq!(field("within"), Some("\"request{uri=/}\""));
         assert_eq!(field("class"), Some("bulk"));
+        assert_eq!(field("future"), Some("\"app::serve\""));
         assert_eq!(field("length_us"), Some("3000"));
         assert_eq!([field("callee"), field("name")], [None, None]);
     }

@@ -56,7 +56,7 @@ pub(crate) mod run_queues;
 pub(crate) mod shared;
 pub(crate) mod shares;
 #[cfg(not(evenkeel_loom))]
-mod short;
+pub(crate) mod short;
 #[cfg(not(evenkeel_loom))]
 pub(crate) mod spawn;
 pub(crate) mod spin;

@@ -150,10 +150,13 @@ struct State {
     waiting: u64,
     /// Reports whose stacks are still to come.
     reports: Vec<(PollId, HogReport)>,
-    /// Whether a thread takes the events, which of them all, and what it makes names of.
+    /// Whether a thread takes the events, which of them all, and the stack or the end that it has
+    /// taken and not counted.
     served: bool,
     server: ServerId,
-    in_hand: Option<Arc<Caught>>,
+    in_hand: Option<Event>,
+    /// It counts one, which is no longer in hand.
+    counts: bool,
     /// It has taken over from another, and has an ordinary priority.
     hurries: bool,
     /// It waits for more, and keeps what it has learned meanwhile.
@@ -624,6 +627,7 @@ impl Stacks {
         let mut state = self.state.lock();
         state.served = false;
         state.in_hand = None;
+        state.counts = false;
         drop(state);
         reports
     }

@@ -1,9 +1,9 @@
 //! Who takes the events and makes names of them: one thread at a time.
 //!
 //! That thread has the lowest priority, and on a busy machine it may not get on for minutes. One
-//! that is in a hurry can [take over](Stacks::take_over), and has the stack again that the other
+//! that is in a hurry can [take over](Stacks::take_over), and has the event again that the other
 //! has in hand. Each has a number. One that is no longer the server gets no more events, and what
-//! it has made of its last stack does not count.
+//! it has made of its last one does not count.
 
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
@@ -38,9 +38,15 @@ impl Stacks {
         if event.is_none() {
             state.waiting = 0;
         }
-        if let Some(Event::Caught(caught)) = &event {
-            state.in_hand = Some(Arc::clone(caught));
-        }
+        state.in_hand = match &event {
+            Some(Event::Caught(caught)) => Some(Event::Caught(Arc::clone(caught))),
+            Some(Event::Ended { end, rest }) => Some(Event::Ended {
+                end: *end,
+                rest: *rest,
+            }),
+            // Nobody waits for those.
+            Some(Event::Report(..)) | None => None,
+        };
         state.served &= event.is_some() || !ends;
         event
     }
@@ -50,14 +56,20 @@ impl Stacks {
         self.state.lock().server == server
     }
 
-    /// A name was made of the stack in hand. Returns false if another thread does it again.
-    pub(crate) fn put_down(&self, server: ServerId) -> bool {
+    /// Counts the event in hand, unless another thread does it again: then this returns false.
+    /// Nobody takes over meanwhile, or finds that there is nothing to do.
+    pub(crate) fn put_down(&self, server: ServerId, count: impl FnOnce()) -> bool {
         let mut state = self.state.lock();
-        let is_server = state.server == server;
-        if is_server {
-            state.in_hand = None;
+        if state.server != server {
+            return false;
         }
-        is_server
+        state.in_hand = None;
+        state.counts = true;
+        // Others need the lock, and this thread may not get on.
+        drop(state);
+        count();
+        self.state.lock().counts = false;
+        true
     }
 
     /// For who waits for names, and will not wait for a thread of the lowest priority.
@@ -72,12 +84,11 @@ impl Stacks {
         let Some(mut state) = self.state.try_lock() else {
             return TakeOver::Busy;
         };
-        if state.hurries && state.served {
+        if state.counts || state.hurries && state.served {
             return TakeOver::Busy;
         }
-        let begun = state.in_hand.take();
-        if let Some(begun) = begun {
-            state.events.push_front(Event::Caught(begun));
+        if let Some(begun) = state.in_hand.take() {
+            state.events.push_front(begun);
         }
         if !state.events.is_empty() {
             let server = state.begin_serving();

@@ -161,7 +161,9 @@ impl Server {
                     thread::sleep(LOOK);
                 } else if !self.stacks.linger(LINGERS) {
                     tools = None;
-                    self.names.polls.lock().clear();
+                    // Unless another thread goes on with them.
+                    let polls = &self.names.polls;
+                    self.stacks.put_down(self.id, || polls.lock().clear());
                     self.give_back();
                 }
             }
@@ -190,11 +192,7 @@ impl Server {
                 }
             }
             Event::Ended { end, rest } => {
-                let named = self.names.polls.lock().remove(&end.poll);
-                match named {
-                    Some(named) => self.end(named, &end, rest),
-                    None => self.stacks.unnamed(&end),
-                }
+                self.stacks.put_down(self.id, || self.end(&end, rest));
             }
             Event::Report(poll, report) => {
                 let is_named = self.names.polls.lock().contains_key(&poll);
@@ -210,7 +208,11 @@ impl Server {
     }
 
     /// A poll has ended, of whose cycles its stacks do not stand for the rest.
-    fn end(&self, named: Named, end: &Ended, rest: u64) {
+    fn end(&self, end: &Ended, rest: u64) {
+        let named = self.names.polls.lock().remove(&end.poll);
+        let Some(named) = named else {
+            return self.stacks.unnamed(end);
+        };
         let [length, rest] = [end.length, rest].map(|cycles| self.stacks.to_duration(cycles));
         let mut table = self.names.table.lock();
         table.add(&named.folded, rest);
@@ -245,14 +247,13 @@ impl Server {
         let frames = tools.symbols.frames(&addresses);
         let future = caught.kind.future.name();
         let name = tools.own.name(&frames, future, caught.blocked);
-        if !self.stacks.put_down(self.id) {
-            return false;
-        }
-        // One without a frame has none.
-        if let Some(name) = name {
-            self.count(caught, name, fold(future, &frames));
-        }
-        true
+        let folded = fold(future, &frames);
+        self.stacks.put_down(self.id, || {
+            // One without a frame has none.
+            if let Some(name) = name {
+                self.count(caught, name, folded);
+            }
+        })
     }
 
     fn count(&self, caught: &Caught, name: Name, folded: String) {
