@@ -38,7 +38,7 @@ struct Front<T> {
     /// The newest entry, linked to older ones; null when empty, [`closed`] once closed.
     stack: AtomicPtr<T>,
     /// Since when the oldest entry of the stack is ready: that of the entry which was pushed when
-    /// the stack was empty. A statistic, Relaxed throughout, and not in the models.
+    /// the stack was empty, or of one that was about to be. A statistic.
     since: AtomicU64,
 }
 
@@ -100,8 +100,8 @@ impl<T: Link> InjectionQueue<T> {
             let (link, since) = unsafe { (entry.as_ref().link(), entry.as_ref().since()) };
             // Relaxed and Release: see the contract.
             link.store(newest, Ordering::Relaxed);
-            if newest.is_null() && !cfg!(evenkeel_loom) {
-                // Relaxed: see `Front`. Before the push, after which others may be quicker.
+            if newest.is_null() {
+                // Relaxed: published by the push.
                 self.front.0.since.store(since, Ordering::Relaxed);
             }
             match self.front.0.stack.compare_exchange_weak(
@@ -147,8 +147,9 @@ impl<T: Link> InjectionQueue<T> {
             // SAFETY: entries in the backlog are valid until received, which needs the lock.
             return Some(unsafe { first.as_ref() }.since());
         }
-        // Relaxed, both: a statistic, which nothing is read by.
-        let newest = self.front.0.stack.load(Ordering::Relaxed);
+        // Acquire pairs with the Release of every push, or an entry would be taken for as old as
+        // one that was here long ago. Relaxed: published by the push.
+        let newest = self.front.0.stack.load(Ordering::Acquire);
         let is_empty = newest.is_null() || newest == closed();
         (!is_empty).then(|| self.front.0.since.load(Ordering::Relaxed))
     }

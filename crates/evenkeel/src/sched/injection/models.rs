@@ -21,6 +21,9 @@ unsafe impl Link for Item {
     fn link(&self) -> &AtomicPtr<Item> {
         &self.link
     }
+    fn since(&self) -> u64 {
+        self.number as u64 + 1
+    }
 }
 
 // SAFETY: the thread that pushes the item touches `written`, and then the thread that takes it; the
@@ -220,6 +223,33 @@ fn a_pusher_a_taker_and_the_end() {
             assert!(world.injection_queue.is_empty());
             assert!(taken.is_sorted(), "out of order: {taken:?}");
             assert_each_once([taken, refused], 3);
+        })
+    });
+}
+
+/// Whoever sees that there is an entry knows since when it waits: the queue was empty before, and
+/// had an older one.
+#[test]
+fn the_oldest_is_not_as_old_as_one_that_has_gone() {
+    model(|| {
+        let world = World::new(3);
+        assert!(world.push(0));
+        assert_eq!(world.take(1), [0]);
+        let looker = role({
+            let world = Arc::clone(&world);
+            move || {
+                let oldest = world.injection_queue.oldest();
+                assert_ne!(
+                    oldest,
+                    Some(1),
+                    "since when the one that has gone was ready"
+                );
+                Vec::new()
+            }
+        });
+        let threads = [pusher(&world, [1]), pusher(&world, [2]), looker];
+        roles(threads, move |_| {
+            assert!(matches!(world.injection_queue.oldest(), Some(2 | 3)));
         })
     });
 }
