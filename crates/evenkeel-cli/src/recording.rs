@@ -1,7 +1,7 @@
 //! Recorded snapshots: a file with one in each line, as JSON.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use evenkeel_admin::Snapshot;
@@ -16,10 +16,13 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Never writes over what is there.
+    /// Never writes over what is there. A last line that was cut off is ended.
     pub(crate) fn create(path: &Path) -> Result<Self, TopError> {
         let file = File::options().append(true).create(true).open(path);
-        let file = file.map_err(failed("write to", path))?;
+        let mut file = file.map_err(failed("write to", path))?;
+        if is_cut_off(path) {
+            file.write_all(b"\n").map_err(failed("write to", path))?;
+        }
         Ok(Self {
             file,
             path: path.to_owned(),
@@ -27,24 +30,38 @@ impl Recorder {
     }
 
     pub(crate) fn add(&mut self, snapshot: &Snapshot) -> Result<(), TopError> {
+        // In one piece: who quits may end the process in the middle.
         let written = serde_json::to_string(snapshot)
             .map_err(std::io::Error::from)
-            .and_then(|line| writeln!(self.file, "{line}"));
+            .and_then(|line| self.file.write_all((line + "\n").as_bytes()));
         written.map_err(failed("write to", &self.path))
     }
 }
 
-/// Reads all snapshots of a file. A last line that was cut off, as by the end of the recorder, is
-/// left out.
+/// Whether a file's last line has no end.
+fn is_cut_off(path: &Path) -> bool {
+    let last = || {
+        // Of a pipe nothing may be read.
+        let mut file = path.is_file().then(|| File::open(path).ok()).flatten()?;
+        let mut last = [0];
+        file.seek(SeekFrom::End(-1)).ok()?;
+        file.read_exact(&mut last).ok()?;
+        Some(last[0])
+    };
+    last().is_some_and(|last| last != b'\n')
+}
+
+/// Reads all snapshots of a file. Lines that were cut off, as by the end of a recorder, are left
+/// out.
 pub(crate) fn read(path: &Path) -> Result<Vec<Snapshot>, TopError> {
     let file = File::open(path).map_err(failed("read", path))?;
-    let lines: Result<Vec<String>, _> = BufReader::new(file).lines().collect();
-    let lines = lines.map_err(failed("read", path))?;
     let mut snapshots = Vec::new();
-    for (index, line) in lines.iter().enumerate() {
-        match serde_json::from_str(line) {
+    // As bytes: a letter may be cut off as well.
+    for (index, line) in BufReader::new(file).split(b'\n').enumerate() {
+        let line = line.map_err(failed("read", path))?;
+        match serde_json::from_slice(&line) {
             Ok(snapshot) => snapshots.push(snapshot),
-            Err(error) if error.is_eof() && index + 1 == lines.len() => {}
+            Err(error) if error.is_eof() => {}
             Err(source) => {
                 return Err(TopError::Line {
                     path: path.to_owned(),
@@ -93,6 +110,12 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, &text[..text.len() - 20]).unwrap();
         assert_eq!(times(&path), [1, 2], "the last was cut off");
+        // Whoever records more begins a line of their own.
+        Recorder::create(&path).unwrap().add(&snapshot).unwrap();
+        assert_eq!(times(&path), [1, 2, 3]);
+        std::fs::write(&path, text.trim_end()).unwrap();
+        Recorder::create(&path).unwrap().add(&snapshot).unwrap();
+        assert_eq!(times(&path), [1, 2, 3, 3], "it had no end, and is whole");
         std::fs::write(&path, format!("{text}[]\n{text}")).unwrap();
         assert!(matches!(read(&path), Err(TopError::Line { line: 4, .. })));
         std::fs::write(&path, "").unwrap();

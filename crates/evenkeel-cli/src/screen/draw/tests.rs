@@ -193,7 +193,8 @@ fn odd_snapshot(figures: &[u64]) -> Snapshot {
         serde_json::json!({
             "class": index, "name": "class", "share": small(figure()), "run": figure(),
             "polls": figure(), "hogs": figure(), "ready": figure(), "waits": waits[0],
-            "poll_lengths": waits[1],
+            "poll_lengths": waits[1], "oldest_ready": figure(), "hogging": figure(),
+            "oldest_hog": figure(),
         })
     };
     let classes = [class(0), class(1), class(2)];
@@ -221,6 +222,8 @@ fn odd_snapshot(figures: &[u64]) -> Snapshot {
         "hog_functions": [{
             "function": "f", "class": 1, "count": figure(), "ended": figure(), "total": figure(),
             "longest": figure(), "spawned_at": site, "future": "f",
+            "spans": [{ "within": "a", "count": figure() }, { "within": "b", "count": figure() }],
+            "spans_others": figure(),
         }],
         "heavy": { "hand_offs": figure(), "refused": figure() },
         "lanes": [{
