@@ -10,11 +10,11 @@ use crate::cargo::{Cargo, root};
 /// Where the tests of `compat/` build projects, below its target folder.
 const PROJECTS: &str = "tmp/projects";
 
-/// Projects that the tests copy below the target folder and build there: they are linted there, as
-/// cargo would leave a lock file in the folders themselves. `graph` is linted where it is checked.
-/// `services`, `programs` and `trials/sqlx-test` are not: each has some hundred packages that
-/// nothing else in this step builds.
-const COPIED: [&str; 3] = ["classes", "served", "tests-on-copy"];
+/// Projects that the tests copy below the target folder, and have `cargo evenkeel` build there.
+/// They are linted there, as cargo would leave a lock file in the folders themselves. `graph` is
+/// linted where it is checked. `services`, `programs` and `trials/sqlx-test` are not: each has some
+/// hundred packages that nothing else in this step builds.
+pub(crate) const COPIED: [&str; 3] = ["classes", "served", "tests-on-copy"];
 
 /// The step of `cargo xtask ci`: the tests of the workspace itself, a sample of Tokio's own tests
 /// with multi-thread runtimes on Evenkeel and with all, and a graph of other people's crates.

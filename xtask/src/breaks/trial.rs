@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use super::book::{Break, Target, Test};
 use super::scratch::Scratch;
 use crate::cargo::Cargo;
+use crate::compat::COPIED;
 use crate::models;
 use crate::programs::{self, Ended, Program};
 
@@ -19,9 +20,6 @@ const CAP: Duration = models::CAP;
 /// The longest a test may take with a break that makes it hang. In the whole tree it has to need
 /// less.
 const CAP_HANGING: Duration = Duration::from_secs(20);
-
-/// The project whose tests are built by `cargo evenkeel`.
-const ON_COPY: &str = "tests-on-copy";
 
 /// What came of a break.
 #[derive(Debug, PartialEq, Eq)]
@@ -112,7 +110,7 @@ impl<'a> Trials<'a> {
         }
         let mut all = Programs::new();
         for ((package, _), targets) in groups {
-            if package == ON_COPY && !self.build_cargo_evenkeel()? {
+            if COPIED.contains(&package) && !self.build_cargo_evenkeel()? {
                 return Ok(None);
             }
             let command = self.command(package, &targets)?;
@@ -148,7 +146,7 @@ impl<'a> Trials<'a> {
         }
         let test = "test --no-run --all-features --package";
         let mut command = match package {
-            ON_COPY => Cargo::new(&format!("evenkeel {test}"))
+            _ if COPIED.contains(&package) => Cargo::new(&format!("evenkeel {test}"))
                 .by(self.scratch.build().join("debug/cargo-evenkeel")),
             _ => Cargo::new(test),
         };
@@ -172,7 +170,7 @@ impl<'a> Trials<'a> {
     fn manifest_of(&self, package: &str) -> String {
         let own = format!("compat/{package}/Cargo.toml");
         match self.scratch.tree().join(&own).is_file() {
-            true if package == ON_COPY => own,
+            true if COPIED.contains(&package) => own,
             true => "compat/Cargo.toml".to_owned(),
             false => "Cargo.toml".to_owned(),
         }
