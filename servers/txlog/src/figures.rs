@@ -69,6 +69,8 @@ pub struct StoreFigures {
     pub is_connected: Option<bool>,
     /// Where consumers are.
     pub consumers: Option<ConsumerFigures>,
+    /// Whether it is not known where they are, as the file that says so cannot be read.
+    pub are_cursors_unreadable: Option<bool>,
 }
 
 /// Where the consumers of a log are, by their named cursors.

@@ -2,13 +2,18 @@
 
 mod support;
 
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::Poll;
 use std::time::Duration;
 
 use evenkeel::task::JoinSet;
 use support::memory::{Faults, MemoryDisk};
 use support::{Random, all, check_numbered, fill, run, small};
+use txlog::log::cursors::Place;
 use txlog::log::mark::{Kind, MARK_NAME};
 use txlog::log::{Copied, Log, LogConfig, LogError, Recovery, Retention, backup, restore, verify};
+use txlog_client::Trim;
 
 async fn open(disk: &MemoryDisk) -> Result<(Log<MemoryDisk>, Recovery), LogError> {
     Log::open(disk.clone(), small()).await
@@ -315,6 +320,58 @@ fn a_log_can_be_trimmed_while_records_are_appended() {
             assert_eq!((report.first, report.next), (log.first(), 201));
         });
     }
+}
+
+/// Whether it has to wait.
+async fn waits<T>(mut future: Pin<&mut impl Future<Output = T>>) -> bool {
+    poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await
+}
+
+#[test]
+fn a_cursor_that_is_put_back_before_records_go_keeps_them() {
+    run(async {
+        let disk = closed(40).await;
+        let (log, _) = open(&disk).await.unwrap();
+        let at = |sequence| Some(Place { epoch: 1, sequence });
+        log.put_cursor("billing", at(41)).await.unwrap();
+        disk.set_faults(Faults {
+            removes_hang: true,
+            ..Faults::default()
+        });
+        // While another one removes files, which takes long.
+        let mut others = pin!(log.trim(10));
+        assert!(waits(others.as_mut()).await);
+        let first = log.first();
+        assert!(first > 1, "those cannot be read any more");
+        let mut trim = pin!(log.trim_unless_read(Trim::before(30)));
+        assert!(waits(trim.as_mut()).await);
+        log.put_cursor("billing", at(20)).await.unwrap();
+        disk.set_faults(Faults::default());
+        others.await.unwrap();
+        let error = trim.await.unwrap_err().to_string();
+        assert!(error.contains("billing (at 20)"), "{error}");
+        assert_eq!(log.first(), first);
+        // Nor does it go when the change is not on the disk, and may be with the next one.
+        log.put_cursor("billing", at(41)).await.unwrap();
+        disk.set_faults(Faults {
+            syncs: Some((0, 5)),
+            ..Faults::default()
+        });
+        log.put_cursor("billing", at(21)).await.unwrap_err();
+        let refused = log.trim_unless_read(Trim::before(30)).await.unwrap_err();
+        assert!(refused.to_string().contains("billing (at 21)"), "{refused}");
+        // Files are removed while consumers write their places.
+        log.put_cursor("billing", at(41)).await.unwrap();
+        disk.set_faults(Faults {
+            removes_hang: true,
+            ..Faults::default()
+        });
+        let mut trim = pin!(log.trim_unless_read(Trim::before(30)));
+        assert!(waits(trim.as_mut()).await);
+        log.put_cursor("other", at(41)).await.unwrap();
+        disk.set_faults(Faults::default());
+        assert!(trim.await.unwrap() > first);
+    });
 }
 
 #[test]

@@ -9,6 +9,7 @@ use evenkeel::task::JoinSet;
 use proptest::prelude::*;
 use support::memory::{Faults, MemoryDisk};
 use support::{Random, check_numbered, crc32, fill, run, small};
+use txlog::figures::ConsumerFigures;
 use txlog::log::cursors::{
     CURSOR_SLOTS_AT, CURSORS_MAX, CURSORS_NAME, Place, Places, count_cursors, decode_cursors,
     encode_cursors,
@@ -292,6 +293,81 @@ fn a_failed_sync_acknowledges_nothing_and_the_next_one_goes_on() {
         log.put_cursor("a", at(3)).await.unwrap();
         disk.crash();
         assert_eq!(open(&disk).await.cursor("a").await.unwrap(), at(3));
+    });
+}
+
+#[test]
+fn a_cursor_that_could_not_be_written_is_written_when_it_is_put_there_again() {
+    run(async {
+        let mut disk = MemoryDisk::new(3);
+        let log = open(&disk).await;
+        log.put_cursor("a", at(1)).await.unwrap();
+        disk.set_faults(Faults {
+            syncs: Some((0, EIO)),
+            ..Faults::default()
+        });
+        log.put_cursor("a", at(2)).await.unwrap_err();
+        log.put_cursor("a", at(2)).await.unwrap();
+        disk.crash();
+        assert_eq!(open(&disk).await.cursor("a").await.unwrap(), at(2));
+    });
+}
+
+/// Its making has steps, each of which may fail, and the next cursor is to go on from there.
+#[test]
+fn a_file_that_could_not_be_made_is_made_for_the_next_cursor() {
+    let syncs = |syncs| Faults {
+        syncs: Some((syncs, EIO)),
+        ..Faults::default()
+    };
+    let writes = |writes| Faults {
+        writes: Some((writes, EIO)),
+        ..Faults::default()
+    };
+    let names = Faults {
+        name_syncs: Some((0, EIO)),
+        ..Faults::default()
+    };
+    for faults in [syncs(0), syncs(1), writes(0), writes(1), names] {
+        run(async {
+            let mut disk = MemoryDisk::new(3);
+            let log = open(&disk).await;
+            disk.set_faults(faults);
+            log.put_cursor("a", at(1)).await.unwrap_err();
+            assert_eq!(log.cursor("a").await.unwrap(), None, "{faults:?}");
+            disk.set_faults(Faults::default());
+            log.put_cursor("b", at(2)).await.unwrap();
+            disk.crash();
+            let all = open(&disk).await.cursors().await.unwrap();
+            let all: Vec<_> = all.into_iter().collect();
+            let put = [("a", at(1)), ("b", at(2))];
+            let put = put.map(|(name, place)| (name.to_owned(), place.unwrap()));
+            assert_eq!(all, put, "both were wanted: {faults:?}");
+        });
+    }
+}
+
+#[test]
+fn cursors_that_cannot_be_read_are_said_to_be_until_they_can() {
+    run(async {
+        let disk = MemoryDisk::new(1);
+        let log = open(&disk).await;
+        assert_eq!(log.figures().are_cursors_unreadable, None, "nobody looked");
+        log.put_cursor("a", at(1)).await.unwrap();
+        assert_eq!(log.figures().are_cursors_unreadable, Some(false));
+        drop(log);
+        disk.set(CURSORS_NAME, vec![7; 100]);
+        let log = open(&disk).await;
+        log.maintain().await.unwrap();
+        let figures = log.figures();
+        assert_eq!(figures.are_cursors_unreadable, Some(true));
+        assert_eq!(figures.consumers, None, "nothing is known of them");
+        // The operator moves it away, and no consumer has come yet.
+        disk.take_away(CURSORS_NAME);
+        log.maintain().await.unwrap();
+        let figures = log.figures();
+        assert_eq!(figures.are_cursors_unreadable, Some(false));
+        assert_eq!(figures.consumers, Some(ConsumerFigures::default()));
     });
 }
 

@@ -24,9 +24,9 @@
 //! as they were one change before, and some records are read twice.
 //!
 //! Nothing else depends on the file: with a damaged one, records are appended and read as ever. It
-//! is read when the first cursor is asked for. Copies of a log have none, since a restored log has
-//! another epoch, in which they would mean nothing. Releases before this one call the file foreign,
-//! and refuse the directory until it is moved away.
+//! is read when the first cursor is asked for, or by the log's maintenance before that. Copies of a
+//! log have none, since a restored log has another epoch, in which they would mean nothing. Releases
+//! before this one call the file foreign, and refuse the directory until it is moved away.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -158,10 +158,17 @@ pub(super) struct Cursors<F> {
     table: Mutex<Table>,
 }
 
+/// While this is there, no cursor gets to the disk.
+pub(super) struct Held<'a, F> {
+    _file: tokio::sync::MutexGuard<'a, Option<CursorFile<F>>>,
+}
+
 #[derive(Debug)]
 struct CursorFile<F> {
     /// `None` as long as there never was a cursor.
     file: Option<F>,
+    /// Whether its making was begun, and may have come as far as to its name.
+    is_begun: bool,
     /// Of the slot that counts.
     serial: u64,
     /// Whether that slot is known to be on the disk, and not only in the system's memory.
@@ -174,9 +181,10 @@ struct CursorFile<F> {
 
 #[derive(Debug, Default)]
 struct Table {
-    /// Whether the file was read, or that was tried.
-    is_tried: bool,
+    /// Whether these are those of the file.
     is_read: bool,
+    /// Whether the file could not be read when that was last tried.
+    is_unreadable: bool,
     /// As they are on the disk.
     durable: Places,
     /// As they are to be.
@@ -204,21 +212,41 @@ impl<F: DiskFile> Cursors<F> {
         Ok(self.table().durable.clone())
     }
 
-    /// Reads the file for the figures, if nobody has asked for a cursor yet. A file that cannot be
-    /// read is no error here, as consumers are told. One that is damaged is not read again for
-    /// this; after an error of the system the next look tries again.
+    /// Keeps the cursors on the disk as they are while this is held. They are the first of these;
+    /// the second ones are as they are to be, by changes that are not written yet.
+    pub(super) async fn hold<D: Disk<File = F>>(
+        &self,
+        shared: &Shared<D>,
+    ) -> Result<(Held<'_, F>, [Places; 2]), LogError> {
+        let mut file = self.file.lock().await;
+        self.load(&mut file, shared).await?;
+        let table = self.table();
+        let places = [table.durable.clone(), table.wanted.clone()];
+        Ok((Held { _file: file }, places))
+    }
+
+    /// Reads the file for the figures, until that was done. A file that cannot be read is no error
+    /// here, as consumers are told, and the figures.
     pub(super) async fn look<D: Disk<File = F>>(&self, shared: &Shared<D>) {
-        if !self.table().is_tried {
+        if !self.table().is_read {
             let _ = self.load(&mut *self.file.lock().await, shared).await;
         }
     }
 
-    /// Where consumers are, for metrics; none if the file was not read.
-    pub(super) fn figures(&self, epoch: u64, bounds: (u64, u64)) -> Option<ConsumerFigures> {
+    /// Where consumers are, for metrics, if the file was read; and whether it cannot be, if that
+    /// was tried.
+    pub(super) fn figures(
+        &self,
+        epoch: u64,
+        bounds: (u64, u64),
+    ) -> (Option<ConsumerFigures>, Option<bool>) {
         let table = self.table();
-        table
-            .is_read
-            .then(|| lag::figures(&table.durable, epoch, bounds))
+        let figures = || lag::figures(&table.durable, epoch, bounds);
+        let is_tried = table.is_read || table.is_unreadable;
+        (
+            table.is_read.then(figures),
+            is_tried.then_some(table.is_unreadable),
+        )
     }
 
     /// Where this one is, on the disk.
@@ -262,6 +290,7 @@ impl<F: DiskFile> Cursors<F> {
         if !is_there.map_err(failed)? {
             // Somebody has moved it away: what it says counts no more.
             *guard = None;
+            self.table().is_read = false;
             return Err(MISSING);
         }
         file.written = changes;
@@ -278,10 +307,8 @@ impl<F: DiskFile> Cursors<F> {
         if file.is_none() {
             let read = read(&shared.disk, shared.log_id).await;
             let mut table = self.table();
-            // An error of the system may pass; damage does not.
-            table.is_tried = !matches!(read, Err(LogError::Io { .. }));
+            (table.is_read, table.is_unreadable) = (read.is_ok(), read.is_err());
             let (read, places) = read?;
-            table.is_read = true;
             table.durable.clone_from(&places);
             table.wanted = places;
             *file = Some(CursorFile {
@@ -326,7 +353,8 @@ impl<F: DiskFile> CursorFile<F> {
         places: &Places,
     ) -> io::Result<bool> {
         let Some(file) = &self.file else {
-            self.file = Some(create(disk, log_id, places).await?);
+            let is_again = std::mem::replace(&mut self.is_begun, true);
+            self.file = Some(create(disk, log_id, places, is_again).await?);
             (self.serial, self.is_settled) = (1, true);
             return Ok(true);
         };
@@ -347,12 +375,20 @@ impl<F: DiskFile> CursorFile<F> {
     }
 }
 
-/// Makes the file, so that it has its name only when all of it is there.
-async fn create<D: Disk>(disk: &D, log_id: u32, places: &Places) -> io::Result<D::File> {
-    // Left by one that was interrupted.
-    match disk.remove(NEW_NAME).await {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
+/// Makes the file, so that it has its name only when all of it is there. If it was begun before,
+/// and failed or was dropped, what is there has no cursor that was acknowledged.
+async fn create<D: Disk>(
+    disk: &D,
+    log_id: u32,
+    places: &Places,
+    is_again: bool,
+) -> io::Result<D::File> {
+    let left = [Some(NEW_NAME), is_again.then_some(CURSORS_NAME)];
+    for name in left.into_iter().flatten() {
+        match disk.remove(name).await {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
     }
     let file = disk.create(NEW_NAME).await?;
     for serial in [0, 1] {
@@ -383,6 +419,7 @@ async fn read<D: Disk>(disk: &D, log_id: u32) -> Result<(CursorFile<D::File>, Pl
     let failed = LogError::io("read", CURSORS_NAME);
     let mut found = CursorFile {
         file: None,
+        is_begun: false,
         serial: 0,
         is_settled: false,
         written: 0,

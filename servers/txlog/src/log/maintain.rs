@@ -1,8 +1,8 @@
 //! What a log does from time to time, beside appends: it removes records that need not be kept,
 //! writes its mark, and sees whether its directory is still there.
 //!
-//! Locks are taken in this order: the active segment, the names of removed segments, the roster of
-//! producers, the mark.
+//! Locks are taken in this order: the active segment, the names of removed segments, the file of
+//! named cursors, the roster of producers, the mark.
 
 use std::collections::VecDeque;
 use std::io;
@@ -28,7 +28,7 @@ impl<D: Disk> Log<D> {
     /// - segments that need not be kept are removed;
     /// - what is known of [producers](super::producers) is written, if a segment has begun;
     /// - the [mark](super::mark) is written, if records were appended;
-    /// - the [named cursors](super::cursors) are read for the figures, once.
+    /// - the [named cursors](super::cursors) are read for the figures, until that was done.
     ///
     /// A removal that fails keeps none of the others from being done.
     ///
@@ -191,30 +191,37 @@ impl<D: Disk> Shared<D> {
 
     async fn remove_expired(
         &self,
-        doomed: MutexGuard<'_, VecDeque<String>>,
+        mut doomed: MutexGuard<'_, VecDeque<String>>,
     ) -> Result<usize, LogError> {
         let retention = self.limits().retention;
-        let expired = |segments: &[Kept], next| retention.expired(segments, next, now_ms());
-        self.remove(doomed, expired).await
+        self.doom(&mut doomed, |segments, next| {
+            retention.expired(segments, next, now_ms())
+        });
+        self.remove(doomed).await
     }
 
-    /// Removes as many of the oldest files as `count` says, one by one, each durably before the
-    /// next: if a removal fails or is interrupted, the remaining files have no gap.
+    /// Gives up as many of the oldest segments as `count` says: they cannot be read any more.
+    pub(super) fn doom(
+        &self,
+        doomed: &mut VecDeque<String>,
+        count: impl FnOnce(&[Kept], u64) -> usize,
+    ) {
+        let mut segments = self.segments();
+        let kept: Vec<Kept> = (0..segments.len())
+            .map(|at| kept(&segments[at..]))
+            .collect();
+        let count = count(&kept, *self.next.borrow());
+        doomed.extend(segments.drain(..count).map(|segment| segment.name.clone()));
+        let first = segments.first().map_or(0, |segment| segment.first);
+        self.readers.forget_before(first);
+    }
+
+    /// Removes the files of segments that were given up, one by one, each durably before the next:
+    /// if a removal fails or is interrupted, the remaining files have no gap.
     pub(super) async fn remove(
         &self,
         mut doomed: MutexGuard<'_, VecDeque<String>>,
-        count: impl FnOnce(&[Kept], u64) -> usize,
     ) -> Result<usize, LogError> {
-        {
-            let mut segments = self.segments();
-            let kept: Vec<Kept> = (0..segments.len())
-                .map(|at| kept(&segments[at..]))
-                .collect();
-            let count = count(&kept, *self.next.borrow());
-            doomed.extend(segments.drain(..count).map(|segment| segment.name.clone()));
-            let first = segments.first().map_or(0, |segment| segment.first);
-            self.readers.forget_before(first);
-        }
         let mut removed = 0;
         if !doomed.is_empty() {
             // What it is to cover, these files may be the last to tell.

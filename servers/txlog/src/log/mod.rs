@@ -476,7 +476,8 @@ impl<D: Disk> Log<D> {
         let (marked_ms, marked_next) = *marked.unwrap_or_else(PoisonError::into_inner);
         // Before the segments are locked, which this locks as well.
         let bounds = (self.first(), self.next());
-        let consumers = self.shared.cursors.figures(self.shared.epoch, bounds);
+        let (consumers, are_cursors_unreadable) =
+            (self.shared.cursors).figures(self.shared.epoch, bounds);
         let segments = self.shared.segments();
         StoreFigures {
             syncs: Some(self.shared.syncs.read()),
@@ -489,6 +490,7 @@ impl<D: Disk> Log<D> {
             unmarked: Some(self.next().saturating_sub(marked_next)),
             is_connected: None,
             consumers,
+            are_cursors_unreadable,
         }
     }
 

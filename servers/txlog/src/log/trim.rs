@@ -3,13 +3,16 @@
 //! Consumers that have yet to read what would go lose it. So a trim is refused if a named cursor is
 //! at a record that would go, unless it is forced. A cursor that is behind the oldest record, or of
 //! an earlier epoch, does not count: its consumer is refused already, and has to be put elsewhere.
+//!
+//! No cursor gets to the disk between the comparison and the moment from which on the records cannot
+//! be read. So each change of a cursor is before a trim, and then the trim sees it, or behind it.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use txlog_client::Trim;
 
-use super::cursors::{Places, places_of};
+use super::cursors::{Held, Places, places_of};
 use super::error::expect_within;
 use super::list::{list, lost_tail};
 use super::maintain::rotate_alone;
@@ -24,26 +27,39 @@ const NAMED_MAX: usize = 5;
 
 impl<D: Disk> Log<D> {
     /// As [`trim`](Self::trim), unless consumers have yet to read what would go, by their named
-    /// cursors. A dry run removes nothing, and returns what would be left.
+    /// cursors: as these are when the records go, and by what was asked of cursors and is not written
+    /// yet. A dry run removes nothing, and returns what would be left.
     ///
     /// # Errors
     ///
     /// As [`trim`](Self::trim); [`LogError::CursorsBehind`], and [`LogError::Cursors`] if the
-    /// cursors cannot be read, unless the trim is forced.
+    /// cursors cannot be read, unless the trim is forced. Then nothing is removed.
     ///
     /// # Cancel safety
     ///
     /// As [`trim`](Self::trim).
     pub async fn trim_unless_read(&self, trim: Trim) -> Result<u64, LogError> {
-        let (first, left) = (self.first(), self.left_by(trim.before)?);
+        let left = self.left_by(trim.before)?;
         if !trim.is_forced {
-            let places = self.cursors().await?;
-            expect_read(&places, self.shared.epoch, first, left)?;
+            // Before anything is done for it.
+            self.hold_unread(trim.before).await?;
         }
         match trim.is_dry_run {
             true => Ok(left),
-            false => self.trim(trim.before).await,
+            false => self.give_up(trim.before, trim.is_forced).await,
         }
+    }
+
+    /// Keeps named cursors as they are while this is held, if none is at a record that such a trim
+    /// would remove.
+    async fn hold_unread(&self, before: u64) -> Result<Held<'_, D::File>, LogError> {
+        let shared = &self.shared;
+        let (held, places) = shared.cursors.hold(shared).await?;
+        let (first, left) = (self.first(), self.left_by(before)?);
+        for places in &places {
+            expect_read(places, shared.epoch, first, left)?;
+        }
+        Ok(held)
     }
 
     /// The number of the oldest record that a trim would leave.
@@ -69,6 +85,10 @@ impl<D: Disk> Log<D> {
     ///
     /// Cancel safe, as [`maintain`](Self::maintain).
     pub async fn trim(&self, before: u64) -> Result<u64, LogError> {
+        self.give_up(before, true).await
+    }
+
+    async fn give_up(&self, before: u64, is_forced: bool) -> Result<u64, LogError> {
         let shared = &self.shared;
         let (first, next) = (self.first(), self.next());
         expect_within(before, first, next)?;
@@ -86,10 +106,15 @@ impl<D: Disk> Log<D> {
                 }
             }
         }
-        let doomed = shared.doomed.lock().await;
-        shared
-            .remove(doomed, |segments, _| segments_before(segments, before))
-            .await?;
+        let mut doomed = shared.doomed.lock().await;
+        let held = match is_forced {
+            true => None,
+            false => Some(self.hold_unread(before).await?),
+        };
+        shared.doom(&mut doomed, |segments, _| segments_before(segments, before));
+        // Files are removed without it: that may take long, and consumers write their places.
+        drop(held);
+        shared.remove(doomed).await?;
         Ok(self.first())
     }
 }

@@ -40,6 +40,8 @@ pub(crate) struct Faults {
     pub(crate) hangs: bool,
     /// No file can be removed; removing returns this error.
     pub(crate) removes: Option<i32>,
+    /// Removals of files do not come to an end, as long as this is so.
+    pub(crate) removes_hang: bool,
 }
 
 /// Clones are the same disk as long as no crash happens: after a crash, only the clone that crashed
@@ -276,6 +278,9 @@ impl Disk for MemoryDisk {
     }
 
     async fn remove(&self, name: &str) -> io::Result<()> {
+        while self.alive()?.faults.removes_hang {
+            sleep(Duration::from_millis(1)).await;
+        }
         let mut state = self.alive()?;
         if let Some(error) = state.faults.removes {
             return Err(io::Error::from_raw_os_error(error));

@@ -79,4 +79,18 @@ pub(super) const OF_CONSUMERS: &[OfLog] = &[
          log has another epoch; not with NATS",
         |consumers| consumers.lost
     ),
+    OfLog {
+        family: family(
+            ("txlog_log_cursors_unreadable", None),
+            Kind::Gauge,
+            &["log"],
+            "1 if the file of named cursors cannot be read, so that consumers are refused; then \
+             there are no other figures of consumers; not with NATS",
+        ),
+        read: |log, row| {
+            if let Some(unreadable) = log.figures.are_cursors_unreadable {
+                row(None, Level(f64::from(unreadable)));
+            }
+        },
+    },
 ];
