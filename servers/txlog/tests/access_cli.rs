@@ -7,7 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use support::LIMIT;
 use support::certificates::Authority;
@@ -96,6 +97,36 @@ fn tokens_are_made_used_and_taken_away() {
     assert!(complaints.contains("read 1 tokens"), "{complaints}");
     assert!(complaints.contains("NOTHING HAS CHANGED"), "{complaints}");
     assert!(!complaints.contains("txl_"), "{complaints}");
+}
+
+/// A named pipe to which nobody writes is like a file whose disk hangs.
+#[test]
+fn settings_that_do_not_come_keep_no_token_from_being_read() {
+    let directory = tempfile::tempdir().unwrap();
+    new_token(directory.path(), "first", "append");
+    let (log, logs) = (directory.path().join("log"), directory.path().join("logs"));
+    let tokens = directory.path().join("tokens");
+    let options = ["--logs", shown(&logs), "--tokens", shown(&tokens)];
+    let mut server = Server::start(&log, &options);
+    let settings = logs.join("txlog.toml");
+    let made = Command::new("mkfifo").arg(&settings).status().unwrap();
+    assert!(made.success());
+    server.signal("HUP");
+    let said = "the earlier settings of single logs hold on: the file could not be read within 5 s";
+    let began = Instant::now();
+    while !server.said().contains(said) {
+        assert!(began.elapsed() < LIMIT, "{}", server.said());
+        sleep(Duration::from_millis(20));
+    }
+    let second = new_token(directory.path(), "second", "append");
+    server.signal("HUP");
+    let address = server.address.to_string();
+    let append = ["append", "--server", &address, "--token-file", &second, "x"];
+    while !run_command(&append).0 {
+        assert!(began.elapsed() < LIMIT, "the new token is never known");
+    }
+    server.signal("TERM");
+    assert!(server.ended().success(), "{}", server.end());
 }
 
 #[test]

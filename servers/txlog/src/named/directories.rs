@@ -51,8 +51,6 @@ pub struct Directories {
     config: LogConfig,
     logs_max: usize,
     settings: SettingsFile,
-    /// Held while a log is told its limits, so that the latest ones hold.
-    adjusting: std::sync::Mutex<()>,
     /// Held while a log is created, so that no more are created than may be.
     creating: tokio::sync::Mutex<()>,
     /// Turns of those who list logs.
@@ -97,7 +95,6 @@ impl Directories {
             directory,
             logs_max,
             settings,
-            adjusting: std::sync::Mutex::default(),
             creating: tokio::sync::Mutex::default(),
             listing: Semaphore::new(LISTS_MAX),
         })
@@ -142,27 +139,9 @@ impl Directories {
     /// Has an open log go by its settings as far as that is possible, and says what of it changes,
     /// and what cannot.
     fn adjust_log(&self, name: &str, log: &Log<LocalDisk>) -> Vec<String> {
-        let _alone = self.adjusting.lock();
-        let config = self.settings.known(name).applied(&self.config);
-        let (was, is) = (
-            log.limits(),
-            Limits {
-                segment_bytes: config.segment_bytes,
-                retention: config.retention,
-            },
-        );
-        log.set_limits(is);
-        let mut said: Vec<String> = changes(was.retention, is.retention)
-            .map(Change::done)
-            .collect();
-        let change = |setting, was, is| (was != is).then_some(Change { setting, was, is });
-        let of_segments = change("segment_bytes", was.segment_bytes, is.segment_bytes);
-        said.extend(of_segments.map(Change::done));
-        // Memory was set aside for it.
-        let bytes_max = config.record_bytes_max.min(PAYLOAD_BYTES_MAX) as u64;
-        let of_records = change("record_bytes_max", log.record_bytes_max() as u64, bytes_max);
-        said.extend(of_records.map(Change::put_off));
-        said
+        self.settings.by_known(name, |settings| {
+            adjusted(log, &settings.applied(&self.config))
+        })
     }
 
     async fn create(&self, name: &str, path: &Path) -> Result<LocalDisk, StoreError> {
@@ -224,6 +203,29 @@ impl Directories {
         let of = txlog_client::Identity { log, epoch };
         Some(LogBounds { first, next, of })
     }
+}
+
+/// Has a log go by this as far as that is possible while it is open.
+fn adjusted(log: &Log<LocalDisk>, config: &LogConfig) -> Vec<String> {
+    let (was, is) = (
+        log.limits(),
+        Limits {
+            segment_bytes: config.segment_bytes,
+            retention: config.retention,
+        },
+    );
+    log.set_limits(is);
+    let mut said: Vec<String> = changes(was.retention, is.retention)
+        .map(Change::done)
+        .collect();
+    let change = |setting, was, is| (was != is).then_some(Change { setting, was, is });
+    let of_segments = change("segment_bytes", was.segment_bytes, is.segment_bytes);
+    said.extend(of_segments.map(Change::done));
+    // Memory was set aside for it.
+    let bytes_max = config.record_bytes_max.min(PAYLOAD_BYTES_MAX) as u64;
+    let of_records = change("record_bytes_max", log.record_bytes_max() as u64, bytes_max);
+    said.extend(of_records.map(Change::put_off));
+    said
 }
 
 impl LogSource<Log<LocalDisk>> for Directories {

@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel::fs;
 
@@ -22,8 +22,9 @@ pub(crate) struct SettingsFile {
     settings: Mutex<Settings>,
     /// Whether it was there once.
     was_there: Mutex<bool>,
-    /// Held from reading the file until its settings count, so that the latest ones do.
-    reading: tokio::sync::Mutex<()>,
+    /// Held from reading the file until its settings count, so that the latest ones do; and until
+    /// a read has ended for which nobody waits any more, so that a disk that hangs has one of them.
+    reading: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl SettingsFile {
@@ -56,42 +57,51 @@ impl SettingsFile {
             record_bytes_max,
             settings: Mutex::default(),
             was_there: Mutex::default(),
-            reading: tokio::sync::Mutex::default(),
+            reading: Arc::default(),
         };
-        *file.lock() = file.now().await?;
+        file.load().await?;
         Ok(file)
     }
 
     /// The settings of a log as they are now, or as they were before if they cannot be read.
     pub(crate) async fn of(&self, name: &str) -> LogSettings {
-        let _alone = self.reading.lock().await;
-        match self.now().await {
-            Ok(settings) => *self.lock() = settings,
-            Err(error) => eprintln!("txlog: {error}; going by the settings as they were before"),
+        if let Err(error) = self.load().await {
+            eprintln!("txlog: {error}; going by the settings as they were before");
         }
         self.lock().of(name)
     }
 
     /// Reads the file again, if there may be one: whether there may be. If it is wrong, nothing
-    /// changes.
+    /// changes, and nothing does if this is dropped.
     pub(crate) async fn read_again(&self) -> Result<bool, String> {
-        let _alone = self.reading.lock().await;
-        let settings = self.now().await?;
-        *self.lock() = settings;
+        self.load().await?;
         Ok(self.path.is_some())
     }
 
-    /// The settings of a log as they were read last.
-    pub(crate) fn known(&self, name: &str) -> LogSettings {
-        self.lock().of(name)
+    /// Does this by the settings of a log as they were read last. Others are read after it is done:
+    /// so if they are read while a log is told what to go by, it is told of them later.
+    pub(crate) fn by_known<T>(&self, name: &str, apply: impl FnOnce(LogSettings) -> T) -> T {
+        let settings = self.lock();
+        apply(settings.of(name))
     }
 
-    async fn now(&self) -> Result<Settings, String> {
+    async fn load(&self) -> Result<(), String> {
         let Some(path) = &self.path else {
-            return Ok(Settings::default());
+            return Ok(());
         };
+        let alone = Arc::clone(&self.reading).lock_owned().await;
+        let of = path.clone();
+        let read = evenkeel::spawn(async move { (text(&of).await, alone) });
+        let (text, _alone) = read.await.map_err(|error| error.to_string())?;
+        let settings = self.settings_of(path, text)?;
+        *self.lock() = settings;
+        Ok(())
+    }
+
+    /// What the file says, if it could be read.
+    fn settings_of(&self, path: &Path, text: io::Result<String>) -> Result<Settings, String> {
         let shown = path.display();
-        let text = match text(path).await {
+        let text = match text {
             Err(error) if error.kind() == ErrorKind::NotFound && !self.is_needed => {
                 // By mistake, perhaps, or for a moment: what single logs were to keep would go.
                 let was_there = *self
@@ -137,7 +147,11 @@ async fn text(path: &Path) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel::runtime::Runtime;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use evenkeel::runtime::Builder;
+    use evenkeel::time::timeout;
 
     use super::*;
 
@@ -146,7 +160,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("txlog.toml");
         let write = |text: &str| std::fs::write(&path, text).unwrap();
-        Runtime::new().unwrap().block_on(async {
+        Builder::new().workers(2).build().unwrap().block_on(async {
             let read = SettingsFile::read_if_there(path.clone(), 100).await;
             let file = read.unwrap();
             assert!(file.read_again().await.unwrap(), "it never was there");
@@ -158,7 +172,67 @@ mod tests {
             assert_eq!(file.of("orders").await.keep_records, Some(5));
             write("");
             file.read_again().await.unwrap();
-            assert_eq!(file.known("orders"), LogSettings::default());
+            let known = file.by_known("orders", |settings| settings);
+            assert_eq!(known, LogSettings::default());
+        });
+    }
+
+    #[test]
+    fn no_settings_take_the_place_of_those_that_a_log_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("txlog.toml");
+        let keeping = |records: u64| {
+            let text = format!("[logs.orders]\nkeep_records = {records}");
+            std::fs::write(&path, text).unwrap();
+        };
+        keeping(5);
+        Builder::new().workers(2).build().unwrap().block_on(async {
+            let read = SettingsFile::read_if_there(path.clone(), 100).await;
+            let file = Arc::new(read.unwrap());
+            keeping(7);
+            let (began, begins) = channel();
+            let told = file.by_known("orders", |settings| {
+                let file = Arc::clone(&file);
+                let later = evenkeel::spawn(async move {
+                    began.send(()).unwrap();
+                    file.read_again().await.unwrap();
+                });
+                begins.recv().unwrap();
+                std::thread::sleep(Duration::from_millis(300));
+                assert!(!later.is_finished(), "the log is told what holds no more");
+                (settings.keep_records, later)
+            });
+            assert_eq!(told.0, Some(5));
+            told.1.await.unwrap();
+            let known = file.by_known("orders", |settings| settings);
+            assert_eq!(known.keep_records, Some(7));
+        });
+    }
+
+    /// A named pipe to which nobody writes is like a file whose disk hangs.
+    #[test]
+    fn a_file_that_does_not_come_is_read_once_however_often_it_is_asked_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("txlog.toml");
+        Builder::new().workers(2).build().unwrap().block_on(async {
+            let file = SettingsFile::read_if_there(path.clone(), 100).await;
+            let file = file.unwrap();
+            let made = std::process::Command::new("mkfifo").arg(&path).status();
+            assert!(made.unwrap().success());
+            for _ in 0..2 {
+                let read = timeout(Duration::from_millis(100), file.read_again()).await;
+                assert!(read.is_err(), "it does not come");
+                assert!(file.reading.try_lock().is_err(), "it is read until it ends");
+            }
+            // Nobody waits for what comes then.
+            std::fs::write(&path, "[logs.orders]\nkeep_records = 5").unwrap();
+            let ended = timeout(Duration::from_secs(60), file.reading.lock()).await;
+            drop(ended.expect("the read ends"));
+            let known = file.by_known("orders", |settings| settings);
+            assert_eq!(known, LogSettings::default());
+            std::fs::remove_file(&path).unwrap();
+            std::fs::write(&path, "[logs.orders]\nkeep_records = 7").unwrap();
+            assert_eq!(file.of("orders").await.keep_records, Some(7));
         });
     }
 }

@@ -123,10 +123,8 @@ impl NatsStreams {
     /// What of an open log would be otherwise now. Nothing of it can change: the stream has these
     /// limits, too, and one with other limits is refused.
     fn put_off(&self, name: &str, store: &NatsStore) -> Vec<String> {
-        let (was, is) = (
-            store.config(),
-            self.config_by(name, self.settings.known(name)),
-        );
+        let is = |settings| self.config_by(name, settings);
+        let (was, is) = (store.config(), self.settings.by_known(name, is));
         let mut put_off: Vec<String> = named::changes(was.retention, is.retention)
             .map(|change| {
                 let of_stream = "the stream has to have that limit by then, see `nats stream edit`";
