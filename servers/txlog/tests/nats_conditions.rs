@@ -86,11 +86,19 @@ fn of_several_that_expect_the_same_number_one_is_stored() {
     });
 }
 
+/// From now on NATS knows message ids for so long.
+fn set_window(nats: &Nats, window: Duration) {
+    let settings = format!(
+        "{{\"name\":\"txlog\",\"subjects\":[\"txlog.txlog\"],\"allow_direct\":true,\
+        \"storage\":\"file\",\"duplicate_window\":{}}}",
+        window.as_nanos()
+    );
+    nats.tool().ask("STREAM.UPDATE.txlog", &settings);
+}
+
 /// Lets NATS forget what it has: the window is shorter from now on.
 async fn forget(nats: &Nats) {
-    let settings = "{\"name\":\"txlog\",\"subjects\":[\"txlog.txlog\"],\"allow_direct\":true,\
-        \"storage\":\"file\",\"duplicate_window\":100000000}";
-    nats.tool().ask("STREAM.UPDATE.txlog", settings);
+    set_window(nats, Duration::from_millis(100));
     let id = "Nats-Msg-Id: probe";
     // It is stored twice as soon as NATS has forgotten the first one.
     let mut tool = nats.tool();
@@ -146,5 +154,28 @@ fn what_a_producer_repeats_when_nats_has_forgotten_it_is_not_stored_twice() {
             those.count()
         };
         assert_eq!((of("once"), of("again")), (2, 0));
+    });
+}
+
+/// Who mends a window that is too short makes it longer.
+#[test]
+fn nats_does_not_learn_again_what_it_has_forgotten_when_its_window_is_longer_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(nats) = Nats::start(directory.path()) else {
+        return;
+    };
+    run(async {
+        let store = NatsStore::connect(nats.config()).await.unwrap();
+        let first = append(&store, batch("once").of(produced(7, 0))).await;
+        assert_eq!(first.unwrap().first, 1);
+        forget(&nats).await;
+        store.maintain().await.unwrap();
+        set_window(&nats, Duration::from_secs(120));
+        store.maintain().await.unwrap();
+        let again = batch("again").of(produced(7, 0)).not_before(Some(1));
+        let stored = append(&store, again).await.unwrap();
+        assert_eq!((stored.first, stored.repeated), (1, true));
+        let records = all_of(&store).await;
+        assert!(records.iter().all(|record| record.payload != "again"));
     });
 }

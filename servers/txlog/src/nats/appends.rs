@@ -6,9 +6,13 @@
 //! ones. NATS knows each by its message id, and stores it once: it acknowledges the copy with the
 //! number of the first. A record that was sent before is stored before those sent after it, however
 //! often the connection breaks between them, so the numbers keep the order.
+//!
+//! NATS knows ids for a limited time. A record is not sent again, nor one whose producer may have
+//! sent it before, when an earlier copy may be older than three quarters of that time; what is left
+//! is for its way to NATS. For the store's own copies it is half of the time.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_nats::{Message, StatusCode};
@@ -21,7 +25,9 @@ use txlog_client::frame::{Code, Produced};
 use super::connection::json_of;
 use super::error::NatsError;
 use super::history::{History, Known};
+use super::inner::lock;
 use super::stream::of_jetstream;
+use super::window::Window;
 use crate::store::StoreError;
 
 /// What became of a record: its number and whether NATS had it already, or why it has none.
@@ -38,13 +44,13 @@ pub(super) struct Sendable {
     pub(super) expected: Option<u64>,
 }
 
-/// How long records are kept here.
+/// What is known of earlier copies of a record, which its producer may have sent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
-    /// How long an acknowledgement may take, across connections that break.
-    pub(super) answer_max: Duration,
-    /// How long a record may be sent again. The stream knows its message id for longer.
-    pub(super) repeat_max: Duration,
+pub(super) struct Copies {
+    /// When it was made out.
+    pub(super) at: Instant,
+    /// None of them was older.
+    pub(super) age_max: Duration,
 }
 
 /// The room that a record takes up while it is here.
@@ -60,7 +66,10 @@ pub(super) struct Room {
 pub(super) struct Appends {
     stream: String,
     pub(super) history: Arc<History>,
-    patience: Patience,
+    /// How long an acknowledgement may take, across connections that break.
+    answer_max: Duration,
+    /// For how long NATS knows records that are sent again.
+    window: Mutex<Window>,
     state: Mutex<State>,
     /// A record was added, the last one was answered, or the store is gone.
     pub(super) news: Notify,
@@ -79,8 +88,8 @@ struct Entry {
     produced: Option<Produced>,
     expected: Option<u64>,
     began: Instant,
-    /// Whether its producer may have sent it before, so that NATS may have an earlier copy.
-    is_repeated: bool,
+    /// How old an earlier copy, by its producer, was then at most; `None` if there can be none.
+    copy_age: Option<Duration>,
     sent: Option<Sent>,
     done: oneshot::Sender<Outcome>,
     room: Room,
@@ -96,23 +105,39 @@ struct Sent {
 }
 
 impl Appends {
-    pub(super) fn new(stream: &str, history: Arc<History>, patience: Patience) -> Self {
+    pub(super) fn new(
+        stream: &str,
+        history: Arc<History>,
+        answer_max: Duration,
+        window: Duration,
+    ) -> Self {
         Self {
             stream: stream.to_owned(),
             history,
-            patience,
+            answer_max,
+            window: Mutex::new(Window::new(window)),
             state: Mutex::default(),
             news: Notify::new(),
         }
     }
 
-    /// Adds a record behind all others. One that its producer may have sent before may wait since
-    /// then: it was made out at that time that NATS knows an earlier copy, if there is one.
+    /// The stream's `duplicate_window` is so long now.
+    pub(super) fn see_window(&self, window: Duration) {
+        lock(&self.window).see(window, Instant::now());
+    }
+
+    /// NATS knows all message ids that are no older than this.
+    pub(super) fn reach(&self) -> Duration {
+        lock(&self.window).reach(Instant::now())
+    }
+
+    /// Adds a record behind all others, and says what is known of earlier copies if its producer
+    /// may have sent it before.
     pub(super) fn add(
         &self,
         payload: Bytes,
         (produced, expected): (Option<Produced>, Option<u64>),
-        repeated_since: Option<Instant>,
+        copies: Option<Copies>,
         room: Room,
     ) -> oneshot::Receiver<Outcome> {
         let (done, receiver) = oneshot::channel();
@@ -123,8 +148,8 @@ impl Appends {
             payload,
             produced,
             expected,
-            began: repeated_since.unwrap_or_else(Instant::now),
-            is_repeated: repeated_since.is_some(),
+            began: copies.map_or_else(Instant::now, |copies| copies.at),
+            copy_age: copies.map(|copies| copies.age_max),
             sent: None,
             done,
             room,
@@ -138,15 +163,15 @@ impl Appends {
     /// The first record behind `id` that is to be sent over this connection, which is noted. Those
     /// end of which NATS may have forgotten an earlier copy.
     pub(super) fn next_after(&self, id: u64, generation: u64) -> Option<Sendable> {
-        // Before the lock, as it has its own.
-        let known = self.history.known();
+        // Before the lock, as they have their own.
+        let (known, reach) = (self.history.known(), self.reach());
         let mut given_up = Vec::new();
         let mut state = self.lock();
         let mut found = None;
         for (&id, entry) in state.by_id.range_mut(id + 1..) {
             let again = entry.sent.is_some();
-            let is_late = entry.began.elapsed() > self.patience.repeat_max;
-            if is_late && (again || entry.is_repeated) {
+            let most = entry.wait_max(reach).map(|most| most.min(self.answer_max));
+            if most.is_some_and(|most| entry.began.elapsed() > most) {
                 given_up.push(id);
                 continue;
             }
@@ -169,7 +194,7 @@ impl Appends {
             .collect();
         drop(state);
         for entry in given_up {
-            entry.give_up("NATS was away for longer than it is sure to know an earlier copy");
+            entry.give_up("NATS may have forgotten an earlier copy by now");
         }
         found
     }
@@ -217,7 +242,7 @@ impl Appends {
     /// Gives up records that have waited for too long. Returns when the next one will have, `None`
     /// without any.
     pub(super) fn expire(&self) -> Option<Instant> {
-        let limit = self.patience.answer_max;
+        let limit = self.answer_max;
         let mut given_up = Vec::new();
         let mut state = self.lock();
         // The oldest are first.
@@ -248,7 +273,7 @@ impl Appends {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// What an answer says: the record's number, and whether it had been stored before.
@@ -279,6 +304,15 @@ impl Appends {
 }
 
 impl Entry {
+    /// How long it may wait until it is sent, since NATS has to know an earlier copy when it comes.
+    /// What is left is for its way there.
+    fn wait_max(&self, reach: Duration) -> Option<Duration> {
+        match self.copy_age {
+            Some(age) => Some((reach * 3 / 4).saturating_sub(age)),
+            None => self.sent.map(|_| reach / 2),
+        }
+    }
+
     fn end(self, outcome: Outcome) {
         // Free before the outcome is known, so that whoever waited for it finds room.
         drop(self.room);
@@ -288,7 +322,7 @@ impl Entry {
 
     fn give_up(self, why: &str) {
         let what = match self.sent {
-            None if self.is_repeated => {
+            None if self.copy_age.is_some() => {
                 "the record was not sent again; append it again, which finds out what became of it"
             }
             None => "the record is not stored; append it again when NATS is back",

@@ -10,7 +10,7 @@ use evenkeel::time::{Instant, sleep};
 use tokio::sync::Semaphore;
 
 use super::ahead::Ahead;
-use super::appends::{Appends, Patience};
+use super::appends::Appends;
 use super::config::NatsConfig;
 use super::connection::Connection;
 use super::error::NatsError;
@@ -129,12 +129,9 @@ impl Inner {
             false => stream::info(&connection, &config.stream).await?,
         };
         fit::check(&info.config, &config, &subject)?;
-        let patience = Patience {
-            answer_max: config.answer_max,
-            repeat_max: config.answer_max.min(info.window() / 2),
-        };
         let history = Arc::new(History::new(&config.stream, &info));
-        let appends = Appends::new(&config.stream, Arc::clone(&history), patience);
+        let (of, window) = (Arc::clone(&history), info.window());
+        let appends = Appends::new(&config.stream, of, config.answer_max, window);
         let appends = Arc::clone(slot.get_or_init(|| Arc::new(appends)));
         let random = RandomState::new().hash_one(&config.stream);
         let marks = Marks::new(&config.stream, format!("{random:016x}"));
@@ -219,7 +216,7 @@ impl Inner {
         let looked = self.compare(connection).await;
         drop(looking);
         if let Ok(info) = &looked {
-            self.expect_window(info.window());
+            self.appends.see_window(info.window());
         }
         // Records can be read from a stream that is not fit for new ones.
         let unfit = |info: &Info| fit::check(&info.config, &self.config, &self.subject).err();

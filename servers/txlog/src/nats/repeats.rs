@@ -3,9 +3,9 @@
 //! NATS knows message ids for the stream's `duplicate_window`, and would store what comes later a
 //! second time. The producer says which number the log had next when it sent the record first: no
 //! copy has a lower one. So if nothing has that number yet, or if what has it is no older than half
-//! of the window, each copy is younger, and NATS knows it. The other half is for the store's own
-//! attempts. Otherwise the records from there on are read, as many as is reasonable, and if that
-//! does not tell, nobody can.
+//! of the window, each copy is younger, and NATS knows it. A quarter is for the store's own
+//! attempts, and one for the way to NATS. Otherwise the records from there on are read, as many as
+//! is reasonable, and if that does not tell, nobody can.
 
 use std::time::Duration;
 
@@ -41,50 +41,63 @@ pub(super) struct Remembered {
     epoch: u64,
     from: u64,
     until: Instant,
-    /// For how long NATS knew message ids then.
-    window: Duration,
+    /// How old they are then at most.
+    age_max: Duration,
+}
+
+/// What becomes of a record that its producer sends again.
+pub(super) enum Repeated {
+    /// It has this number.
+    Stored(u64),
+    /// It can be sent: NATS knows a copy, or there is none. None is older than this.
+    Sendable(Duration),
 }
 
 impl Inner {
     /// Decides what becomes of a producer's record that was sent before, when the log's next number
-    /// was `not_before`: its number if it is stored. Without one it can be sent, since NATS knows a
-    /// copy, or there is none. An error if nobody can tell.
+    /// was `not_before`. An error if nobody can tell.
     pub(super) async fn find_repeated(
         &self,
         produced: Produced,
         not_before: u64,
-    ) -> Result<Option<u64>, StoreError> {
-        if self.is_remembered(not_before) {
-            return Ok(None);
+    ) -> Result<Repeated, StoreError> {
+        if let Some(age_max) = self.remembered(not_before) {
+            return Ok(Repeated::Sendable(age_max));
         }
         let not_sent = |error| StoreError::away(true, format!("{error}; the record is not sent"));
         let connection = self.connection().await.map_err(not_sent)?;
-        let recent = self.is_recent(&connection, not_before).await;
-        match recent.map_err(not_sent)? {
-            true => Ok(None),
-            false => self.seek_copy(produced, not_before).await,
+        let recent = self.recent(&connection, not_before).await;
+        if let Some(age_max) = recent.map_err(not_sent)? {
+            return Ok(Repeated::Sendable(age_max));
         }
+        let found = self.seek_copy(produced, not_before).await?;
+        Ok(found.map_or(Repeated::Sendable(Duration::ZERO), Repeated::Stored))
     }
 
-    /// NATS knows message ids for so long now. If that was longer, it may have forgotten some that
-    /// it was to know.
-    pub(super) fn expect_window(&self, window: Duration) {
-        lock(&self.remembered).take_if(|known| known.window > window);
-    }
-
-    fn is_remembered(&self, number: u64) -> bool {
-        let epoch = self.history.known().epoch;
-        lock(&self.remembered).is_some_and(|known| {
+    /// How old records from this number on are at most, if it is known that NATS knows them.
+    fn remembered(&self, number: u64) -> Option<Duration> {
+        let (epoch, reach) = (self.history.known().epoch, self.appends.reach());
+        let remembered = *lock(&self.remembered);
+        let is_known = |known: &Remembered| {
             known.epoch == epoch && number >= known.from && Instant::now() < known.until
-        })
+        };
+        let known = remembered.filter(is_known)?;
+        // It was longer before, perhaps.
+        (known.age_max <= reach / 2).then_some(known.age_max)
     }
 
-    /// Whether all records from this number on are so young that NATS knows their message ids.
-    async fn is_recent(&self, connection: &Connection, number: u64) -> Result<bool, NatsError> {
+    /// How old records from this number on are at most, if they are so young that NATS knows their
+    /// message ids.
+    async fn recent(
+        &self,
+        connection: &Connection,
+        number: u64,
+    ) -> Result<Option<Duration>, NatsError> {
         let (began, epoch) = (Instant::now(), self.history.known().epoch);
         let name = &self.config.stream;
         let info = stream::info(connection, name).await?;
-        let half = info.window() / 2;
+        self.appends.see_window(info.window());
+        let half = self.appends.reach() / 2;
         let age = if number >= info.bounds().1 {
             Some(Duration::ZERO)
         } else {
@@ -95,15 +108,15 @@ impl Inner {
             stored.map(|stored| Duration::from_millis(now.saturating_sub(stored)))
         };
         let Some(left) = age.and_then(|age| half.checked_sub(age)) else {
-            return Ok(false);
+            return Ok(None);
         };
         *lock(&self.remembered) = Some(Remembered {
             epoch,
             from: number,
             until: began + left,
-            window: info.window(),
+            age_max: half,
         });
-        Ok(true)
+        Ok(Some(half))
     }
 
     /// Reads the records from this number on, until one is that of the producer.

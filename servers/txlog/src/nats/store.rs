@@ -12,11 +12,12 @@ use tokio::sync::{Semaphore, oneshot};
 use txlog_client::Trim;
 use txlog_client::frame::{BATCHED_OVERHEAD, Code, Produced};
 
-use super::appends::{Outcome, Room, not_expected};
+use super::appends::{Copies, Outcome, Room, not_expected};
 use super::config::NatsConfig;
 use super::error::NatsError;
 use super::history::log_of;
 use super::inner::{Inner, lock};
+use super::repeats::Repeated;
 use super::room::PENDING_KIB;
 use crate::figures::StoreFigures;
 use crate::log::{Batch, ReadLimits, Stored};
@@ -86,7 +87,7 @@ impl NatsStore {
         payload: Bytes,
         produced: Option<Produced>,
         expected: Option<u64>,
-        since: Option<Instant>,
+        copies: Option<Copies>,
     ) -> Result<NatsPending, StoreError> {
         let inner = &self.inner;
         let bytes_max = inner.record_bytes_max;
@@ -127,7 +128,7 @@ impl NatsStore {
         Ok(NatsPending {
             outcome: inner
                 .appends
-                .add(payload, (produced, expected), since, room),
+                .add(payload, (produced, expected), copies, room),
             _inner: Arc::clone(inner),
         })
     }
@@ -193,13 +194,13 @@ impl Store for NatsStore {
         let (Some(record), None) = (records.next(), records.next()) else {
             return Err(unsupported("takes batches of one record only"));
         };
-        let since = batch.not_before.map(|_| Instant::now());
-        let repeated = match (batch.producer, batch.not_before) {
-            (Some(produced), Some(from)) => self.inner.find_repeated(produced, from).await?,
-            _ => None,
-        };
-        if let Some(sequence) = repeated {
-            return Ok(self.found(sequence));
+        let mut copies = None;
+        if let (Some(produced), Some(from)) = (batch.producer, batch.not_before) {
+            let at = Instant::now();
+            copies = match self.inner.find_repeated(produced, from).await? {
+                Repeated::Stored(sequence) => return Ok(self.found(sequence)),
+                Repeated::Sendable(age_max) => Some(Copies { at, age_max }),
+            };
         }
         if batch.expected == Some(0) {
             // No record has that number.
@@ -210,7 +211,7 @@ impl Store for NatsStore {
         let Batch {
             producer, expected, ..
         } = batch;
-        let record = self.add(payload, producer, expected, since).await?;
+        let record = self.add(payload, producer, expected, copies).await?;
         let is_produced = batch.producer.is_some();
         Ok(NatsPendingBatch {
             record,

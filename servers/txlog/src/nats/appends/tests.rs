@@ -16,11 +16,8 @@ fn appends(repeat_max: Duration, answer_max: Duration) -> Appends {
         "state": { "first_seq": 1, "last_seq": 0 },
     });
     let info: Info = serde_json::from_value(info).unwrap();
-    let patience = Patience {
-        answer_max,
-        repeat_max,
-    };
-    Appends::new("a", Arc::new(History::new("a", &info)), patience)
+    let history = Arc::new(History::new("a", &info));
+    Appends::new("a", history, answer_max, 2 * repeat_max)
 }
 
 fn room() -> Room {
@@ -183,13 +180,16 @@ fn a_record_that_was_to_get_another_number_hears_of_the_next_one() {
 #[test]
 fn what_a_producer_repeats_is_not_sent_when_nats_may_have_forgotten_it() {
     let appends = appends(Duration::ZERO, LONG);
-    let since = Instant::now() - Duration::from_millis(1);
+    let copies = Copies {
+        at: Instant::now() - Duration::from_millis(1),
+        age_max: Duration::ZERO,
+    };
     let payload = Bytes::from_static(b"again");
     let produced = Some(Produced {
         producer: 7,
         number: 0,
     });
-    let mut repeated = appends.add(payload, (produced, None), Some(since), room());
+    let mut repeated = appends.add(payload, (produced, None), Some(copies), room());
     let mut first = add(&appends, "first");
     assert_eq!(send(&appends, 1), ["first"]);
     let error = repeated.try_recv().unwrap().unwrap_err();
@@ -197,4 +197,44 @@ fn what_a_producer_repeats_is_not_sent_when_nats_may_have_forgotten_it() {
     assert_eq!(error.code, Code::LogFailedBefore, "this attempt is as none");
     assert!(error.text.contains("append it again"), "{}", error.text);
     assert!(first.try_recv().is_err(), "it waits for its answer");
+}
+
+/// Records wait for a connection meanwhile.
+#[test]
+fn what_waits_is_not_sent_when_nats_knows_ids_for_a_shorter_time_than_it_did() {
+    let minutes = |count: u64| Duration::from_secs(60 * count);
+    let appends = appends(minutes(10), LONG);
+    let produced = |number| {
+        Some(Produced {
+            producer: 7,
+            number,
+        })
+    };
+    let repeated = |number, age_max| {
+        let at = Instant::now();
+        let payload = Bytes::from_static(b"again");
+        let copies = Some(Copies { at, age_max });
+        appends.add(payload, (produced(number), None), copies, room())
+    };
+    let mut sent = add(&appends, "sent");
+    send(&appends, 1);
+    let mut old = repeated(0, minutes(5));
+    let mut young = repeated(1, minutes(1));
+    let mut new = add(&appends, "new");
+    appends.see_window(minutes(4));
+    assert_eq!(send(&appends, 2), ["sent", "again", "new"]);
+    let error = old.try_recv().unwrap().unwrap_err();
+    assert_eq!(error.code, Code::LogFailedBefore, "this attempt is as none");
+    // It does not learn again what it has forgotten.
+    appends.see_window(Duration::ZERO);
+    appends.see_window(minutes(20));
+    assert!(appends.reach() < minutes(1));
+    std::thread::sleep(Duration::from_millis(1));
+    let mut newest = add(&appends, "newest");
+    assert_eq!(send(&appends, 3), ["newest"]);
+    for gone in [&mut sent, &mut young, &mut new] {
+        let error = gone.try_recv().unwrap().unwrap_err();
+        assert_eq!(error.code, Code::LogFailed, "it may be stored");
+    }
+    newest.try_recv().unwrap_err();
 }
