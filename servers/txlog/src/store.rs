@@ -106,6 +106,11 @@ pub trait Store: Clone + Send + Sync + 'static {
         false
     }
 
+    /// Whether it has failed as it is no longer where it was: opened there, it is another one.
+    fn is_displaced(&self) -> bool {
+        false
+    }
+
     /// The largest record it takes, in bytes.
     fn record_bytes_max(&self) -> usize;
 
@@ -346,6 +351,10 @@ impl<D: Disk> Store for Log<D> {
 
     fn has_failed_for_good(&self) -> bool {
         Log::failure(self).is_some()
+    }
+
+    fn is_displaced(&self) -> bool {
+        matches!(Log::failure(self), Some(LogError::Displaced { .. }))
     }
 
     fn failure(&self) -> Option<StoreError> {

@@ -58,6 +58,9 @@ fn a_consumer_goes_on_behind_what_it_has_printed_also_when_the_server_was_killed
         numbers(&done(address, &read).unwrap())
     };
     assert_eq!(read(&address, "4"), [1, 2, 3, 4]);
+    let would = done(&address, &["trim", "--before", "5", "--dry-run"]).unwrap();
+    let all_stay = "no record would go, as files go whole, and the oldest has later ones, too";
+    assert_eq!(would, format!("{all_stay}; the oldest would be 1\n"));
     server.kill();
     let server = Server::start_with(&logs(&directory));
     let address = server.address.to_string();
@@ -112,11 +115,46 @@ fn a_consumer_hears_that_its_place_means_nothing_any_more_and_what_helps() {
     let address = server.address.to_string();
     let error = done(&address, &read).unwrap_err();
     assert!(error.contains("lost or replaced"), "{error}");
+    assert!(
+        error.contains("`txlog cursors --set billing --to oldest`"),
+        "{error}"
+    );
     let listed = done(&address, &["cursors"]).unwrap();
     assert!(listed.contains("of an earlier epoch"), "{listed}");
     done(&address, &["cursors", "--set", "billing", "--to", "end"]).unwrap();
     append(&address, "orders", 9..=10);
     assert_eq!(numbers(&done(&address, &read).unwrap()), [9, 10]);
+}
+
+#[test]
+fn a_consumer_whose_records_are_gone_is_listed_as_such_and_hears_what_helps() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start_with(&[&logs(&directory)[..], &["--segment-bytes", "100"]].concat());
+    let address = server.address.to_string();
+    for number in 1..=4 {
+        append(&address, "orders", number..=number);
+    }
+    done(&address, &["cursors", "--set", "billing", "--to", "1"]).unwrap();
+    let trim = |options: &[&str]| done(&address, &[&["trim", "--before", "4"], options].concat());
+    let error = trim(&[]).unwrap_err();
+    assert!(error.contains("billing (at 1)"), "{error}");
+    let said = trim(&["--force"]).unwrap();
+    assert_eq!(said, "all from 1 to 3 went; the oldest is 4 now\n");
+    let said = done(&address, &["cursors"]).unwrap();
+    assert!(
+        said.ends_with("\tat a record that is no longer kept; the oldest is 4\n"),
+        "{said}"
+    );
+    let read = ["read", "--consumer", "billing"];
+    let error = done(&address, &read).unwrap_err();
+    assert!(
+        error.contains("`txlog cursors --set billing --to oldest`"),
+        "{error}"
+    );
+    let error = done(&address, &["cursors", "--set", "billing", "--to", "3"]).unwrap_err();
+    assert!(error.contains("the oldest is 4"), "{error}");
+    done(&address, &["cursors", "--set", "billing", "--to", "oldest"]).unwrap();
+    assert_eq!(numbers(&done(&address, &read).unwrap()), [4]);
 }
 
 fn follower(address: &str) -> (Child, Receiver<u64>) {

@@ -379,6 +379,22 @@ fn a_server_whose_directory_is_moved_away_refuses_appends_and_says_why() {
 }
 
 #[test]
+fn a_server_that_shall_end_says_by_its_code_that_its_directory_is_gone() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let mut server = Server::start(&log, &["--exit-on-failure"]);
+    append(&server, &["one"]);
+    fs::rename(&log, directory.path().join("elsewhere")).unwrap();
+    assert_eq!(server.ended().code(), Some(4));
+    assert!(
+        server
+            .end()
+            .contains("a start would begin another one there")
+    );
+    assert!(!log.exists());
+}
+
+#[test]
 fn the_server_knows_as_many_producers_as_it_was_told_and_verify_their_files() {
     let directory = tempfile::tempdir().unwrap();
     let log = directory.path().join("log");

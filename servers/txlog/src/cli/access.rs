@@ -197,7 +197,7 @@ enum TokenCommand {
 #[command(after_help = "\
 Examples:
   txlog token new operator --allow append,read,admin --add-to /etc/txlog/tokens
-  txlog token new collector --allow append --log orders --add-to tokens > collector.secret")]
+  (umask 077; txlog token new collector --allow append --log orders --add-to tokens > secret)")]
 struct NewArguments {
     /// The token's name, for people.
     name: String,

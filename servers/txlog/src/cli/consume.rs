@@ -6,7 +6,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use txlog_client::{Consumer, ConsumerOptions, Cursor, Identity, Session};
+use txlog_client::frame::Code;
+use txlog_client::{ClientError, Consumer, ConsumerOptions, Cursor, Identity, Session};
 
 use super::client::{SUCCESS, print_record, reader_is_gone, say_trouble};
 use super::{Outcome, ServerArgument};
@@ -18,12 +19,14 @@ pub(crate) async fn read(
     (follow, count): (bool, u64),
     give_up_after: Duration,
 ) -> Outcome {
-    let mut consumer = session.consume(name, ConsumerOptions::default()).await?;
+    let options = ConsumerOptions::default();
+    let consumer = session.consume(name, options).await;
+    let mut consumer = consumer.map_err(|error| advised(name, error))?;
     if follow {
         evenkeel::spawn(say_trouble(consumer.trouble(), give_up_after));
     }
     let printed = tokio::select! {
-        printed = print(&mut consumer, follow, count) => printed,
+        printed = print(&mut consumer, name, follow, count) => printed,
         interrupted = evenkeel::signal::ctrl_c() => interrupted.map_err(Into::into),
     };
     // What was printed is known, however it ended.
@@ -39,18 +42,18 @@ pub(crate) async fn read(
 /// Prints up to this many records. Each is acknowledged when it was printed, and not before.
 async fn print(
     consumer: &mut Consumer,
+    name: &str,
     follow: bool,
     count: u64,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let mut output = std::io::stdout();
     for _ in 0..count {
-        let record = if follow {
-            consumer.next().await?
-        } else {
-            match consumer.try_next().await? {
-                Some(record) => record,
-                None => break,
-            }
+        let record = match follow {
+            true => consumer.next().await.map(Some),
+            false => consumer.try_next().await,
+        };
+        let Some(record) = record.map_err(|error| advised(name, error))? else {
+            break;
         };
         print_record(&mut output, &record)?;
         consumer.ack(record.sequence).await?;
@@ -58,10 +61,22 @@ async fn print(
     Ok(())
 }
 
+/// An error, and what helps a consumer whose place means nothing any more.
+fn advised(name: &str, error: ClientError) -> Box<dyn std::error::Error + Send + Sync> {
+    match error.code() {
+        Some(Code::Trimmed | Code::NewEpoch) => format!(
+            "{error}; `txlog cursors --set {name} --to oldest` puts the consumer {name} there"
+        )
+        .into(),
+        _ => error.into(),
+    }
+}
+
 /// List the named cursors of a log, remove one, or put one elsewhere.
 ///
 /// A named cursor is where a consumer is that reads with `txlog read --consumer NAME`, or with the
-/// client's `Consumer`. Its line has its name, the cursor, and how many records are behind it.
+/// client's `Consumer`. Its line has its name, the cursor, and how many records are behind it, or
+/// why its consumer is refused.
 ///
 /// A consumer whose cursor was removed begins again with the oldest record. That helps, too, if the
 /// records at a cursor are no longer kept, or the log has a new epoch since.
@@ -125,6 +140,14 @@ pub(crate) async fn cursors(arguments: CursorsArguments) -> Outcome {
         let sequence = match to {
             Place::Oldest => info.first,
             Place::End => info.next,
+            Place::At(number) if number < info.first => {
+                let first = info.first;
+                return Err(format!(
+                    "record {number} is no longer kept: the oldest is {first}; give `oldest`, or a \
+                     number from there on"
+                )
+                .into());
+            }
             Place::At(number) => number,
         };
         let cursor = Cursor {
@@ -137,12 +160,18 @@ pub(crate) async fn cursors(arguments: CursorsArguments) -> Outcome {
     }
     let mut output = std::io::stdout();
     for (name, cursor) in client.cursors().await? {
-        let behind = match cursor.identity() == of {
-            true => format!(
+        // 0 is whatever is the oldest.
+        let is_kept = cursor.sequence == 0 || cursor.sequence >= info.first;
+        let behind = match (cursor.identity() == of, is_kept) {
+            (true, true) => format!(
                 "{} records behind",
-                info.next.saturating_sub(cursor.sequence)
+                info.next.saturating_sub(cursor.sequence.max(info.first))
             ),
-            false => "of an earlier epoch of the log".to_owned(),
+            (true, false) => format!(
+                "at a record that is no longer kept; the oldest is {}",
+                info.first
+            ),
+            (false, _) => "of an earlier epoch of the log".to_owned(),
         };
         writeln!(output, "{name}\t{cursor}\t{behind}")?;
     }

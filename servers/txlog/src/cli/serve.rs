@@ -81,6 +81,9 @@ const WELL_WITHIN: Duration = Duration::from_secs(1);
 /// The exit code when the log has failed for good. Other errors have 1, and wrong arguments 2.
 const FAILED_FOR_GOOD: u8 = 3;
 
+/// As that one; but a start would begin a new log where the log was.
+const DISPLACED: u8 = 4;
+
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -169,7 +172,11 @@ async fn serve<S: Store>(
     writeln!(output, "listening on {}", server.local_addr()?)?;
     output.flush()?;
     if let Some(admin) = &admin {
-        eprintln!("txlog: metrics at http://{}/metrics", admin.address());
+        let address = admin.address();
+        match address.starts_with("unix:") {
+            true => eprintln!("txlog: metrics at /metrics of {address}"),
+            false => eprintln!("txlog: metrics at http://{address}/metrics"),
+        }
     }
     let supervisor = Supervisor::of_environment();
     supervisor.ready(&format!("listening on {}", server.local_addr()?));
@@ -179,9 +186,18 @@ async fn serve<S: Store>(
     if let Some(admin) = admin {
         admin.shutdown().await;
     }
-    if arguments.exit_on_failure && unnamed.is_some_and(|store| store.has_failed_for_good()) {
-        eprintln!("txlog: ended, as the log has failed for good");
-        return Ok(ExitCode::from(FAILED_FOR_GOOD));
+    if let Some(store) = unnamed.filter(|_| arguments.exit_on_failure) {
+        if store.is_displaced() {
+            eprintln!(
+                "txlog: ended, as the log is no longer where it was: a start would begin another \
+                 one there"
+            );
+            return Ok(ExitCode::from(DISPLACED));
+        }
+        if store.has_failed_for_good() {
+            eprintln!("txlog: ended, as the log has failed for good");
+            return Ok(ExitCode::from(FAILED_FOR_GOOD));
+        }
     }
     ended?;
     Ok(ExitCode::SUCCESS)

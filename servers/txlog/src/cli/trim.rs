@@ -64,8 +64,11 @@ async fn at_server(server: &ServerArgument, trim: Trim) -> Outcome {
     let first = client.info().first;
     let left = client.trim(trim).await?;
     match trim.is_dry_run {
-        true => say_would(first, left),
-        false => println!("{}; the oldest is {left} now", went(first, left, "went")),
+        true => say_would(first, left, trim),
+        false => println!(
+            "{}; the oldest is {left} now",
+            went(first, left, trim, "went")
+        ),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -76,7 +79,7 @@ async fn would(directory: &Path, trim: Trim) -> Outcome {
     let disk = disk.ok_or_else(|| is_served(directory, trim))?;
     let would = would_trim(&disk, trim).await;
     let WouldTrim { first, left, .. } = would.map_err(|error| of_directory(directory, &error))?;
-    say_would(first, left);
+    say_would(first, left, trim);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -123,16 +126,19 @@ fn is_served(directory: &Path, trim: Trim) -> String {
     )
 }
 
-fn say_would(first: u64, left: u64) {
+fn say_would(first: u64, left: u64, trim: Trim) {
     println!(
         "{}; the oldest would be {left}",
-        went(first, left, "would go")
+        went(first, left, trim, "would go")
     );
 }
 
 /// What went, in words.
-fn went(first: u64, left: u64, went: &str) -> String {
+fn went(first: u64, left: u64, trim: Trim, went: &str) -> String {
     match left.saturating_sub(first) {
+        0 if trim.before > first => {
+            format!("no record {went}, as files go whole, and the oldest has later ones, too")
+        }
         0 => format!("no record {went}"),
         1 => format!("record {first} {went}"),
         _ => format!("all from {first} to {} {went}", left - 1),
