@@ -38,7 +38,7 @@ const STAYS: Duration = Duration::from_secs(1);
 const APPENDING: u64 = 20;
 
 /// How many sorts of nonsense there are.
-const SORTS: u64 = 10;
+const SORTS: u64 = 11;
 
 /// As many as this process may have open, beside some others.
 fn connections() -> u64 {
@@ -107,7 +107,7 @@ fn as_a_client(sort: u64, random: &mut Random, bytes: &mut BytesMut) {
             }
         }
         // More reads than there may be, of which it takes no answer.
-        _ => {
+        9 => {
             for id in 0..100 {
                 append(id, "fuzz").encode(bytes);
                 Request::Read {
@@ -121,6 +121,8 @@ fn as_a_client(sort: u64, random: &mut Random, bytes: &mut BytesMut) {
                 .encode(bytes);
             }
         }
+        // It leaves without reading its welcome, by which the connection is reset.
+        _ => {}
     }
 }
 
@@ -137,6 +139,7 @@ async fn connection(address: SocketAddr, sort: u64, seed: u64, all: Arc<Barrier>
         let _ = stream.write_all(&bytes).await;
         match sort {
             9 => std::future::pending().await,
+            10 => stream.peek(&mut [0]).await.is_ok(),
             _ => stream.read_to_end(&mut Vec::new()).await.is_ok(),
         }
     };
