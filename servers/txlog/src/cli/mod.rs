@@ -181,9 +181,9 @@ pub(crate) struct ServeArguments {
     ///
     /// For a supervisor that starts it again, as the log is repaired by that. The exit code is 4 if
     /// the log's directory or its newest file was removed or replaced: then a start would begin
-    /// another log in its place, and somebody has to look. This is about the log without a name: one
-    /// with a name is opened again by its next client. A log in NATS does not fail for good, as it
-    /// goes on when NATS does.
+    /// another log in its place, and somebody has to look. This is about the log without a name:
+    /// one with a name is opened again by its next client. A log in NATS does not fail for good, as
+    /// it goes on when NATS does.
     #[arg(long, conflicts_with = "nats")]
     pub(crate) exit_on_failure: bool,
 }

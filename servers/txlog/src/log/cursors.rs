@@ -25,8 +25,8 @@
 //!
 //! Nothing else depends on the file: with a damaged one, records are appended and read as ever. It
 //! is read when the first cursor is asked for, or by the log's maintenance before that. Copies of a
-//! log have none, since a restored log has another epoch, in which they would mean nothing. Releases
-//! before this one call the file foreign, and refuse the directory until it is moved away.
+//! log have none, since a restored log has another epoch, in which they would mean nothing.
+//! Releases before this one call the file foreign, and refuse the directory until it is moved away.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};

@@ -4,8 +4,9 @@
 //! at a record that would go, unless it is forced. A cursor that is behind the oldest record, or of
 //! an earlier epoch, does not count: its consumer is refused already, and has to be put elsewhere.
 //!
-//! No cursor gets to the disk between the comparison and the moment from which on the records cannot
-//! be read. So each change of a cursor is before a trim, and then the trim sees it, or behind it.
+//! No cursor gets to the disk between the comparison and the moment from which on the records
+//! cannot be read. So each change of a cursor is before a trim, and then the trim sees it, or
+//! behind it.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -27,8 +28,8 @@ const NAMED_MAX: usize = 5;
 
 impl<D: Disk> Log<D> {
     /// As [`trim`](Self::trim), unless consumers have yet to read what would go, by their named
-    /// cursors: as these are when the records go, and by what was asked of cursors and is not written
-    /// yet. A dry run removes nothing, and returns what would be left.
+    /// cursors: as these are when the records go, and by what was asked of cursors and is not
+    /// written yet. A dry run removes nothing, and returns what would be left.
     ///
     /// # Errors
     ///
