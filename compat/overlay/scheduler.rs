@@ -49,7 +49,7 @@ thread_local! {
 /// Evenkeel's runtime beneath one of Tokio's.
 pub(crate) struct Scheduler {
     handle: evenkeel::runtime::Handle,
-    /// Until it is shut down.
+    /// From when all its threads have started until it is shut down.
     runtime: Mutex<Option<evenkeel::runtime::Runtime>>,
     tasks: Arc<Tasks>,
     unpark: Box<dyn Fn() + Send + Sync>,
@@ -216,11 +216,11 @@ impl<F: Future> Future for Polled<F> {
     }
 }
 
-/// Evenkeel's runtime, with what Tokio's builder was given. `launched` is set when the place in the
-/// handle is; where hooks may spawn, threads wait for that: before, a task would be Tokio's.
+/// Evenkeel's runtime, with what Tokio's builder was given. `put` fills the place in the handle
+/// before threads start, whose hooks may spawn: a task would be Tokio's.
 fn build(
     handle: &Arc<multi_thread::Handle>,
-    launched: &Arc<OnceLock<()>>,
+    put: impl FnOnce(&evenkeel::runtime::Handle),
 ) -> io::Result<evenkeel::runtime::Runtime> {
     // Not counted: Evenkeel's runtime keeps the hook, and the handle keeps the runtime.
     let entered = Arc::downgrade(handle);
@@ -234,10 +234,6 @@ fn build(
     }
     let [before_park, after_unpark] = handle.park_hooks();
     let [after_start, before_stop] = spawner.hooks();
-    if [&after_start, &before_park, &after_unpark].iter().all(|hook| hook.is_none()) {
-        _ = launched.set(());
-    }
-    let is_launched = Arc::clone(launched);
     if let Some(hook) = before_park {
         builder.on_thread_park(move || hook());
     }
@@ -245,7 +241,6 @@ fn build(
         builder.on_thread_unpark(move || hook());
     }
     builder.on_thread_start(move || {
-        is_launched.wait();
         if let Some(handle) = entered.upgrade() {
             let stay = context::enter_thread(&scheduler::Handle::MultiThread(handle));
             STAY.set(Some(ManuallyDrop::new(stay)));
@@ -259,11 +254,7 @@ fn build(
         }
     });
     builder.settings_from_env();
-    let runtime = builder.build();
-    if runtime.is_err() {
-        _ = launched.set(());
-    }
-    Ok(runtime?)
+    Ok(evenkeel::drop_in::build(&builder, put)?)
 }
 
 impl Scheduler {
@@ -314,29 +305,31 @@ impl Scheduler {
         parker: multi_thread::Parker,
     ) -> io::Result<()> {
         let unparker = parker.unpark();
-        let launched = Arc::new(OnceLock::new());
-        let runtime = build(handle, &launched)?;
-        evenkeel::drop_in::begin(runtime.handle());
         let in_unpark = Arc::downgrade(handle);
-        let scheduler = Scheduler {
-            handle: runtime.handle().clone(),
-            runtime: Mutex::new(Some(runtime)),
-            tasks: Arc::new(Tasks {
-                #[cfg(tokio_unstable)]
-                hooks: handle.task_hooks.clone(),
-                #[cfg(tokio_unstable)]
-                spawned: Default::default(),
-            }),
-            unpark: Box::new(move || {
-                if let Some(handle) = in_unpark.upgrade() {
-                    unparker.unpark(&handle.driver);
-                }
-            }),
+        let unpark = move || {
+            if let Some(handle) = in_unpark.upgrade() {
+                unparker.unpark(&handle.driver);
+            }
         };
-        if handle.evenkeel.scheduler.set(scheduler).is_err() {
-            unreachable!("a runtime is launched once");
-        }
-        _ = launched.set(());
+        let runtime = build(handle, |native| {
+            let scheduler = Scheduler {
+                handle: native.clone(),
+                runtime: Mutex::new(None),
+                tasks: Arc::new(Tasks {
+                    #[cfg(tokio_unstable)]
+                    hooks: handle.task_hooks.clone(),
+                    #[cfg(tokio_unstable)]
+                    spawned: Default::default(),
+                }),
+                unpark: Box::new(unpark),
+            };
+            if handle.evenkeel.scheduler.set(scheduler).is_err() {
+                unreachable!("a runtime is launched once");
+            }
+        })?;
+        evenkeel::drop_in::begin(runtime.handle());
+        let scheduler = handle.evenkeel.get().expect("set before");
+        *lock(&scheduler.runtime) = Some(runtime);
         let mut drivers = lock(&DRIVERS);
         // Each keeps the memory of a handle, also of a runtime that has ended.
         drivers.retain(|driver| driver.strong_count() > 0);

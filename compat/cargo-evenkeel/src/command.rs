@@ -2,7 +2,8 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithRawSiginfo;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
@@ -80,8 +81,8 @@ pub fn hear_signals() -> Result<Arc<AtomicBool>, Error> {
     Ok(interrupted)
 }
 
-/// Runs cargo to its end. A terminal sends Ctrl-C to cargo as well; what ends this process alone is
-/// passed on.
+/// Runs cargo to its end. A terminal sends Ctrl-C to cargo as well; what another process sends to
+/// end this one is passed on.
 ///
 /// # Errors
 ///
@@ -91,13 +92,18 @@ pub fn wait(command: &mut Command) -> Result<ExitCode, Error> {
         command: "cargo".into(),
         source,
     };
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
+    let mut signals =
+        SignalsInfo::<WithRawSiginfo>::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
     let mut child = command.spawn().map_err(failed)?;
     let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let handle = signals.handle();
     let passing_on = std::thread::spawn(move || {
-        for signal in signals.forever().filter(|signal| *signal != SIGINT) {
-            let signal = Signal::from_named_raw(signal).unwrap_or(Signal::TERM);
+        for heard in signals.forever() {
+            // Of a signal that a process sends, the code is 0 or less.
+            if heard.si_signo == SIGINT && heard.si_code > 0 {
+                continue;
+            }
+            let signal = Signal::from_named_raw(heard.si_signo).unwrap_or(Signal::TERM);
             _ = id.map(|id| kill_process(id, signal));
         }
     });

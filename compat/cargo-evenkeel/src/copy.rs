@@ -9,12 +9,15 @@ use std::path::{Path, PathBuf};
 use crate::error::{self, Error};
 use crate::manifest;
 use crate::rules::{self, Files};
-use crate::upstream::{self, Upstream};
+use crate::upstream::{self, Upstream, hash};
 
 static EVENKEEL: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../crates/evenkeel");
 static MACROS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../crates/evenkeel-macros");
 static ABOVE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../above");
 static OVERLAY: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../overlay");
+
+/// The checksums of all files of a copy, as `sha256sum --check` reads them.
+const SUMS: &str = "SHA256SUMS";
 
 /// The packages of one version: `tokio`, `tokio-traits`, `evenkeel-beneath`, `evenkeel` and
 /// `evenkeel-macros`.
@@ -27,7 +30,7 @@ pub struct Copy {
 }
 
 impl Copy {
-    /// Writes the packages below `target`, unless they are there.
+    /// Writes the packages below `target`, unless they are there as they were written.
     ///
     /// # Errors
     ///
@@ -35,6 +38,14 @@ impl Copy {
     /// or if files cannot be written.
     pub fn prepare(upstream: &Upstream, target: &Path) -> Result<Self, Error> {
         let copy = Self::place(upstream, target);
+        let changed = copy.folder.is_dir().then(|| copy.changed()).flatten();
+        if let Some(path) = changed {
+            eprintln!(
+                "note: {} was changed; the copy is made again",
+                path.display()
+            );
+            copy.remove()?;
+        }
         if !copy.folder.is_dir() {
             copy.write(upstream)?;
         }
@@ -60,6 +71,36 @@ impl Copy {
         self.folder.join(name)
     }
 
+    /// A file that is not as it was written. What came to them, such as cargo's lock files, does
+    /// not count.
+    fn changed(&self) -> Option<PathBuf> {
+        let sums = self.folder.join(SUMS);
+        let Ok(text) = fs::read_to_string(&sums) else {
+            return Some(sums);
+        };
+        let is_as_written = |line: &str| {
+            let (sum, name) = line.split_once("  ")?;
+            let text = fs::read(self.folder.join(name)).ok()?;
+            Some(hash(&text) == sum)
+        };
+        let is_changed = |line: &&str| is_as_written(line) != Some(true);
+        let changed = text.lines().find(is_changed)?;
+        let name = changed.split_once("  ").map_or(SUMS, |(_, name)| name);
+        Some(self.folder.join(name))
+    }
+
+    /// Moves it away first, as a folder that is there is whole.
+    fn remove(&self) -> Result<(), Error> {
+        let parent = self.folder.parent().unwrap_or(Path::new("."));
+        let aside =
+            tempfile::tempdir_in(parent).map_err(error::file("make a folder in", parent))?;
+        match fs::rename(&self.folder, aside.path().join("copy")) {
+            // Another run of this program was faster.
+            Err(_) if !self.folder.exists() => Ok(()),
+            outcome => outcome.map_err(error::file("rename", &self.folder)),
+        }
+    }
+
     /// Writes beside the place first, so that a folder that is there is whole.
     fn write(&self, upstream: &Upstream) -> Result<(), Error> {
         let parent = self.folder.parent().unwrap_or(Path::new("."));
@@ -70,26 +111,25 @@ impl Copy {
             .tempdir_in(parent)
             .map_err(error::file("make a folder in", parent))?;
         let original = upstream.read()?;
-        write_all(
-            &scratch.path().join("tokio"),
-            &tokio(upstream, original.clone())?,
-        )?;
-        write_all(
-            &scratch.path().join("tokio-traits"),
-            &manifest::traits(original)?,
-        )?;
-        write_all(
-            &scratch.path().join(manifest::BENEATH),
-            &manifest::beneath(files_of(&EVENKEEL))?,
-        )?;
-        write_all(
-            &scratch.path().join("evenkeel"),
-            &manifest::above(files_of(&EVENKEEL), files_of(&ABOVE))?,
-        )?;
-        write_all(
-            &scratch.path().join("evenkeel-macros"),
-            &manifest::macros(files_of(&MACROS))?,
-        )?;
+        let packages = [
+            ("tokio", tokio(upstream, original.clone())?),
+            ("tokio-traits", manifest::traits(original)?),
+            (manifest::BENEATH, manifest::beneath(files_of(&EVENKEEL))?),
+            (
+                "evenkeel",
+                manifest::above(files_of(&EVENKEEL), files_of(&ABOVE))?,
+            ),
+            ("evenkeel-macros", manifest::macros(files_of(&MACROS))?),
+        ];
+        let mut sums = String::new();
+        for (name, files) in &packages {
+            write_all(&scratch.path().join(name), files)?;
+            for (file, text) in files {
+                sums += &format!("{}  {name}/{file}\n", hash(text.as_bytes()));
+            }
+        }
+        let path = scratch.path().join(SUMS);
+        fs::write(&path, sums).map_err(error::file("write", &path))?;
         let made = scratch.keep();
         match fs::rename(&made, &self.folder) {
             // Another run of this program was faster.

@@ -279,7 +279,7 @@ impl Report {
 }
 
 /// Where the compiler is given this flag: the subject, and more words if it needs them. As with
-/// cargo, flags of the environment take the place of those of the configuration.
+/// cargo, two variables take the place of the configuration; the others are a part of it.
 fn flags_with(flag: &str, config: &Config) -> Option<(&'static str, String)> {
     for name in ["CARGO_ENCODED_RUSTFLAGS", "RUSTFLAGS"] {
         if let Some(flags) = std::env::var_os(name) {
@@ -287,8 +287,15 @@ fn flags_with(flag: &str, config: &Config) -> Option<(&'static str, String)> {
             return has.then(|| (name.trim_start_matches("CARGO_ENCODED_"), String::new()));
         }
     }
-    let place = config.has_rustflag(flag)?;
-    Some(("config", format!("rustflags in {place} ")))
+    let of_environment = std::env::vars_os().find_map(|(name, flags)| {
+        let name = name.into_string().ok()?;
+        let sets_flags = name == "CARGO_BUILD_RUSTFLAGS"
+            || name.starts_with("CARGO_TARGET_") && name.ends_with("_RUSTFLAGS");
+        (sets_flags && flags.to_string_lossy().contains(flag)).then_some(name)
+    });
+    let place =
+        of_environment.or_else(|| Some(format!("rustflags in {}", config.has_rustflag(flag)?)));
+    Some(("config", place? + " "))
 }
 
 /// Some of these, and how many more there are.

@@ -39,6 +39,30 @@ fn a_pinned_tokio_is_refused_with_the_name_of_who_pins_it() {
     }
 }
 
+/// Who follows a backtrace into the copy may edit it, and every later build would have that.
+#[test]
+fn a_copy_that_was_edited_is_made_again() {
+    let mut project = project();
+    project.build_in(project.path().join("target"));
+    let again = "the copy is made again";
+    assert!(!succeeds(&project.evenkeel(&["tree"])).contains(again));
+    assert!(!succeeds(&project.evenkeel(&["tree"])).contains(again));
+    let copies = fs::read_dir(project.path().join("target/evenkeel")).unwrap();
+    let copy = copies.flatten().next().unwrap().path();
+    let file = copy.join("evenkeel-beneath/src/lib.rs");
+    let before = fs::read_to_string(&file).unwrap();
+    fs::write(&file, format!("{before}// Mine.\n")).unwrap();
+    let said = succeeds(&project.evenkeel(&["tree"]));
+    assert!(
+        said.contains(again) && said.contains("src/lib.rs was changed"),
+        "{said}"
+    );
+    assert_eq!(fs::read_to_string(&file).unwrap(), before);
+    fs::remove_file(&file).unwrap();
+    assert!(succeeds(&project.evenkeel(&["tree"])).contains(again));
+    assert_eq!(fs::read_to_string(&file).unwrap(), before);
+}
+
 #[test]
 fn two_tokios_are_refused() {
     for (version, advice) in [

@@ -6,10 +6,14 @@ use std::process::Command;
 
 use cargo_evenkeel::mode::Mode;
 
+fn compat() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
 /// A copy of the project, as `cargo evenkeel` works in the project's folder. At a fixed place, so
 /// that it is built again only where it has changed.
 fn project(name: &str) -> PathBuf {
-    let compat = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let compat = compat();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let crates = compat.join("../crates").canonicalize().unwrap();
     for part in ["", "src", "src/bin", "tests"] {
@@ -49,8 +53,12 @@ fn run(folder: &Path, words: &[&str], mode: Mode) -> String {
 
 fn test(name: &str, modes: &[Mode]) -> PathBuf {
     let folder = project(name);
+    // A lock file in the repository has to be as cargo writes it.
+    let locked = compat().join(name).join("Cargo.lock").exists();
+    let locked = locked.then_some("--locked");
     for mode in modes {
-        run(&folder, &["test", "--no-fail-fast"], *mode);
+        let words = ["test", "--no-fail-fast"].into_iter().chain(locked);
+        run(&folder, &words.collect::<Vec<_>>(), *mode);
     }
     folder
 }

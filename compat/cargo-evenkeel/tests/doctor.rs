@@ -127,6 +127,26 @@ fn unstable_interfaces_are_told_wherever_they_are_switched_on() {
 }
 
 #[test]
+fn flags_of_the_configuration_may_be_in_the_environment() {
+    let project = project();
+    let doctor = |name: &str, flags: &str| {
+        let mut command = project.call();
+        command.env_remove("RUSTFLAGS").arg("doctor");
+        succeeds(&command.env(name, flags).output().unwrap())
+    };
+    for name in [
+        "CARGO_BUILD_RUSTFLAGS",
+        "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS",
+    ] {
+        let said = doctor(name, "--cfg tokio_unstable");
+        let note = format!("note  config    {name} has tokio_unstable");
+        assert!(said.contains(&note), "{said}");
+        let said = doctor(name, "-Cdebuginfo=0");
+        assert!(!said.contains("tokio_unstable"), "{said}");
+    }
+}
+
+#[test]
 fn a_reader_who_has_gone_is_no_error() {
     let project = project();
     for closes_errors in [false, true] {

@@ -2,6 +2,7 @@
 
 mod support;
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
@@ -17,9 +18,9 @@ fn held(project: &Project, command: &str) -> Child {
     child
 }
 
-fn signal(child: &Child, signal: rustix::process::Signal) {
-    let id = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
-    rustix::process::kill_process(id, signal).unwrap();
+fn signal(child: &Child, signal: Signal) {
+    let id = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    kill_process(id, signal).unwrap();
 }
 
 #[test]
@@ -69,18 +70,21 @@ fn what_the_cargo_of_a_killed_build_writes_late_does_not_stay() {
     succeeds(&project.evenkeel(&["tree"]));
 }
 
+/// Cargo is not told by whoever ends `cargo evenkeel` alone, and would build on.
 #[test]
 fn a_build_that_is_ended_brings_the_lock_file_back() {
-    let project = quick();
-    project.hold_builds();
-    let lock = project.read(LOCK);
-    let mut child = held(&project, "check");
-    assert_ne!(project.read(LOCK), lock);
-    signal(&child, rustix::process::Signal::TERM);
-    assert!(!child.wait().unwrap().success());
-    project.write("go on", "");
-    assert_eq!(project.read(LOCK), lock);
-    assert!(!project.has(ASIDE));
+    for end in [Signal::TERM, Signal::INT] {
+        let project = quick();
+        project.hold_builds();
+        let lock = project.read(LOCK);
+        let mut child = held(&project, "check");
+        assert_ne!(project.read(LOCK), lock);
+        signal(&child, end);
+        assert!(!child.wait().unwrap().success(), "{end:?}");
+        project.write("go on", "");
+        assert_eq!(project.read(LOCK), lock);
+        assert!(!project.has(ASIDE));
+    }
 }
 
 #[test]

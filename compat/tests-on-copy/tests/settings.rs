@@ -77,6 +77,18 @@ fn nothing_is_ignored() {
     }
 }
 
+/// It is the way out, which has to be open whatever the settings are.
+#[test]
+fn switched_off_no_setting_keeps_the_program_from_starting() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tests-on-copy"));
+    command
+        .env("EVENKEEL", "off")
+        .env("EVENKEEL_SETTINGS", "worker=3");
+    let output = command.output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+}
+
 #[test]
 fn the_switch_itself_is_not_guessed() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tests-on-copy"));

@@ -19,7 +19,7 @@ pub use report::{begin, end, prepare};
 pub use settings::Settings;
 pub use timer::Timer;
 
-use crate::runtime::Handle;
+use crate::runtime::{BuildError, Builder, Handle, Runtime};
 use crate::sched::context;
 use crate::sched::spawn::Spawn;
 use crate::sched::worker::Worker;
@@ -39,6 +39,15 @@ where
     let mut spawn = Spawn::new(None, None);
     spawn.spawned_at = spawned_at;
     spawn.on(handle.shared(), future)
+}
+
+/// Builds a runtime. The function is called before any thread starts.
+///
+/// # Errors
+///
+/// As [`Builder::build`].
+pub fn build(builder: &Builder, before: impl FnOnce(&Handle)) -> Result<Runtime, BuildError> {
+    builder.build_with(before)
 }
 
 /// Makes this thread belong to the runtime until the guard is dropped, for what is spawned, opened

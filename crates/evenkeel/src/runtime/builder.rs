@@ -19,6 +19,7 @@ use crate::sync::Arc;
 use crate::sys::cpus;
 
 use super::defaults;
+use super::handle::Handle;
 use super::hog_report;
 use super::runtime::Runtime;
 use super::setters::setters;
@@ -351,6 +352,11 @@ impl Builder {
     /// A setting is invalid, or the system refuses a thread, a readiness queue, or the real-time
     /// priority.
     pub fn build(&self) -> Result<Runtime, BuildError> {
+        self.build_with(|_| ())
+    }
+
+    /// As [`build`](Self::build). The function is called before any thread starts.
+    pub(crate) fn build_with(&self, before: impl FnOnce(&Handle)) -> Result<Runtime, BuildError> {
         let mut config = self.config()?;
         config.worker_names = self.worker_names(config.workers)?.into();
         #[cfg(feature = "tokio-context")]
@@ -370,6 +376,7 @@ impl Builder {
             .with(HogNames::default());
         let shared = Shared::new(config, clock, hog_report::ON_HOG, name_hogs, extensions);
         let shared = Arc::new(shared.map_err(BuildError::ReadinessQueue)?);
+        before(&Handle::from_shared(Arc::clone(&shared)));
         let threads = Threads::start(&shared).map_err(|error| match error {
             StartError::Thread(error) => BuildError::Thread(error),
             StartError::RealTime(error) => BuildError::RealTime(error),
