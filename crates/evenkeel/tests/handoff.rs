@@ -418,10 +418,6 @@ fn fresh_tasks_from_a_place_whose_tasks_hog_start_in_the_heavy_pool_until_they_d
             assert!(taught < 100, "the place is not learned");
         }
         assert!(taught >= 2, "one hog does not give a place a name");
-        // A poll that the machine held up may have passed for a short one. Of so many it is one.
-        for _ in 0..24 {
-            one_shot(&runtime, LONG);
-        }
         // Other spawn sites, as that of the search for the worker, are judged separately.
         costs_no_seat(&runtime, |worker| {
             // So many that one of them may be taken for a short one, if the machine stands still.
