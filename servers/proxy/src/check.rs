@@ -11,9 +11,10 @@ use evenkeel::time::{sleep, timeout};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::config::{self, CheckKind};
-use crate::pool::{Admin, Change, Pool};
+use crate::pool::{Admin, Change, Pool, Server};
 use crate::proxy_protocol;
-use crate::stream::{Ends, Stream};
+use crate::socket::{Ends, Socket};
+use crate::stream::Stream;
 
 /// The longest first line of an answer, of which the status is needed alone.
 const LINE_BYTES_MAX: usize = 1_024;
@@ -63,7 +64,7 @@ pub enum Failed {
 /// # Errors
 ///
 /// [`Failed`]: it is not up.
-pub async fn once(check: &config::Check, server: &config::Server) -> Result<(), Failed> {
+pub async fn once(check: &config::Check, server: &Server) -> Result<(), Failed> {
     let attempt = timeout(check.timeout, attempt(check, server));
     attempt.await.unwrap_or(Err(Failed::Slow(check.timeout)))
 }
@@ -77,7 +78,7 @@ async fn watch(pool: Arc<Pool>, check: config::Check, index: usize) {
     sleep(offset).await;
     loop {
         if pool.members()[index].admin != Admin::Maintenance {
-            let result = once(&check, &server.config).await;
+            let result = once(&check, &server).await;
             if result.is_err() {
                 server.counters.checks_failed.one();
             }
@@ -94,14 +95,22 @@ async fn watch(pool: Arc<Pool>, check: config::Check, index: usize) {
     }
 }
 
-async fn attempt(check: &config::Check, server: &config::Server) -> Result<(), Failed> {
-    let stream = Stream::connect(&server.address).await?;
+async fn attempt(check: &config::Check, server: &Server) -> Result<(), Failed> {
+    let socket = Socket::connect(&server.config.address).await?;
     let mut begin = Vec::new();
-    if let Some(version) = server.send_proxy {
+    if let Some(version) = server.config.send_proxy {
         proxy_protocol::write(version, &Ends::default(), &mut begin);
     }
+    let stream = match &server.tls {
+        None => Stream::Plain(socket),
+        Some(tls) => {
+            (&socket).write_all(&begin).await?;
+            begin.clear();
+            Stream::Tls(Box::new(tls.check(socket).await?))
+        }
+    };
     if check.kind == CheckKind::Http {
-        let address = server.address.to_string();
+        let address = server.config.address.to_string();
         let host = check
             .host
             .as_deref()
@@ -118,10 +127,13 @@ async fn attempt(check: &config::Check, server: &config::Server) -> Result<(), F
         begin.extend_from_slice(request.as_bytes());
     }
     (&stream).write_all(&begin).await?;
-    match check.kind {
+    (&stream).flush().await?;
+    let result = match check.kind {
         CheckKind::Tcp => Ok(()),
         CheckKind::Http => expected(check, status(&stream).await?),
-    }
+    };
+    stream.finish_now();
+    result
 }
 
 fn expected(check: &config::Check, status: u16) -> Result<(), Failed> {

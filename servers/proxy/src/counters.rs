@@ -5,6 +5,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::tls::Session;
+
 /// A number that only grows.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
@@ -43,6 +45,10 @@ pub struct OfListener {
     pub bytes_in: Counter,
     /// Bytes that clients were sent.
     pub bytes_out: Counter,
+    /// Handshakes.
+    pub tls: OfTls,
+    /// Handshakes that had to make room for others.
+    pub tls_shed: Counter,
 }
 
 /// What was counted of a server.
@@ -66,4 +72,27 @@ pub struct OfServer {
     pub bytes_in: Counter,
     /// Bytes that it sent.
     pub bytes_out: Counter,
+    /// Handshakes, without those of checks.
+    pub tls: OfTls,
+}
+
+/// What was counted of handshakes.
+#[derive(Debug, Default)]
+pub struct OfTls {
+    /// Those that were completed.
+    pub done: Counter,
+    /// Those of them that resumed a session.
+    pub resumed: Counter,
+    /// Those that failed.
+    pub failed: Counter,
+}
+
+impl OfTls {
+    /// One is completed.
+    pub fn shaken(&self, session: &Session) {
+        self.done.one();
+        if session.is_resumed() {
+            self.resumed.one();
+        }
+    }
 }

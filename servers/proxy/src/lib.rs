@@ -2,8 +2,9 @@
 //!
 //! - [`config`]: what the operator wrote, and what is wrong with it.
 //! - [`server`]: listeners, connections, reload and the end.
-//! - [`stream`]: TCP and Unix sockets behind one type; [`listener`] takes them, and [`relay`] moves
-//!   bytes between two of them.
+//! - [`socket`]: TCP and Unix sockets behind one type; [`listener`] takes them.
+//! - [`tls`]: encrypts what they send.
+//! - [`stream`]: a connection of either sort; [`relay`] moves bytes between two of them.
 //! - [`tcp`]: connections that are passed on as they are.
 //! - [`proxy_protocol`]: whose connection it is, told from one proxy to the next.
 //! - [`http`]: heads, bodies and their forwarding.
@@ -24,5 +25,7 @@ pub mod relay;
 pub mod route;
 pub mod server;
 pub mod slots;
+pub mod socket;
 pub mod stream;
 pub mod tcp;
+pub mod tls;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use evenkeel::net::{TcpListener, TcpSocket, UnixListener, UnixStream, lookup_host};
 
-use crate::stream::{Address, Stream};
+use crate::socket::{Address, Socket};
 
 /// How many connections may wait to be accepted: as many as systems commonly allow.
 const BACKLOG: u32 = 4_096;
@@ -58,17 +58,17 @@ impl Listener {
     /// # Errors
     ///
     /// Those of the system, such as that no descriptor is left.
-    pub async fn accept(&self) -> io::Result<Stream> {
+    pub async fn accept(&self) -> io::Result<Socket> {
         match self {
             Self::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
                 // It would only be slower.
                 let _ = stream.set_nodelay(true);
-                Ok(Stream::Tcp(stream))
+                Ok(Socket::Tcp(stream))
             }
             Self::Unix(listener, _) => {
                 let (stream, _) = listener.accept().await?;
-                Ok(Stream::Unix(stream))
+                Ok(Socket::Unix(stream))
             }
         }
     }

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use serde::Deserialize;
 
-use crate::stream::Ends;
+use crate::socket::Ends;
 
 /// The longest header that is taken; that of version 2 may have additions, which are skipped.
 pub const HEADER_BYTES_MAX: usize = 2_048;

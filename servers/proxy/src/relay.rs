@@ -1,8 +1,8 @@
 //! Moves bytes between two connections, in both directions, until both have ended.
 //!
 //! The kernel moves them where it can ([`evenkeel::net::splice`]), so that a large transfer costs
-//! little processor time and a silent connection has no buffer. How much one poll moves is bounded
-//! there.
+//! little processor time. It cannot if one side is over TLS. A silent connection has no buffer in
+//! either case, and how much one poll moves is bounded.
 
 use std::io;
 use std::pin::pin;
@@ -60,6 +60,7 @@ async fn moved(
     {
         let (mut one, mut other) = (&*one, &*other);
         tokio::try_join!(other.write_all(&there), one.write_all(&back))?;
+        tokio::try_join!(other.flush(), one.flush())?;
     }
     // They are not needed for as long as the connection lasts.
     drop((there, back));

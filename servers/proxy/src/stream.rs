@@ -1,142 +1,80 @@
-//! TCP and Unix sockets behind one type, and what they connect to.
+//! A connection, over TLS or not.
 
-use std::fmt;
 use std::future::poll_fn;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::pin::Pin;
-use std::str::FromStr;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::BytesMut;
-use evenkeel::io::Interest;
 use evenkeel::net::splice::{self, Meter, Moved, TransferError};
-use evenkeel::net::{TcpStream, UnixStream};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use evenkeel::time::timeout;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
-/// Where to listen, or what to connect to.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Address {
-    /// `HOST:PORT`; a name is looked up when it is used.
-    Tcp(String),
-    /// `unix:PATH`.
-    Unix(PathBuf),
-}
-
-impl FromStr for Address {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if let Some(path) = text.strip_prefix("unix:") {
-            if path.is_empty() || path.contains('\0') {
-                return Err(format!("{text:?} names no file: write unix:/PATH"));
-            }
-            return Ok(Self::Unix(path.into()));
-        }
-        let wrong = || {
-            format!(
-                "{text:?} is no address: write HOST:PORT such as \"127.0.0.1:8080\" or \
-                 \"[::1]:8080\", or \"unix:/PATH\""
-            )
-        };
-        let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
-        let bracketed = host.starts_with('[') && host.ends_with(']');
-        let is_host = !host.is_empty() && (bracketed || !host.contains(':'));
-        if !is_host || host.contains([' ', '/', '\0']) || port.parse::<u16>().is_err() {
-            return Err(wrong());
-        }
-        Ok(Self::Tcp(text.to_owned()))
-    }
-}
-
-impl Address {
-    /// Whether the system chooses the port.
-    pub fn takes_any_port(&self) -> bool {
-        matches!(self, Self::Tcp(text) if text.ends_with(":0"))
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(address) => f.write_str(address),
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
-        }
-    }
-}
-
-/// The two ends of a connection, as far as they have addresses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ends {
-    /// Who connected, and to which address; `None` on Unix sockets.
-    pub addresses: Option<(SocketAddr, SocketAddr)>,
-}
-
-impl Ends {
-    /// The client's address.
-    pub fn client(&self) -> Option<IpAddr> {
-        self.addresses.map(|(client, _)| client.ip().to_canonical())
-    }
-}
+use crate::socket::Socket;
+use crate::tls::Session;
 
 /// A connection.
 #[derive(Debug)]
 pub enum Stream {
-    /// Over TCP.
-    Tcp(TcpStream),
-    /// Over a Unix socket.
-    Unix(UnixStream),
+    /// What is sent is what the socket is given.
+    Plain(Socket),
+    /// What is sent is encrypted.
+    Tls(Box<Session>),
 }
 
 impl Stream {
-    /// Connects, and does not gather small writes.
-    ///
-    /// # Errors
-    ///
-    /// Those of the system.
-    pub async fn connect(address: &Address) -> io::Result<Self> {
-        match address {
-            Address::Tcp(address) => {
-                // A literal address needs no lookup, which would go to another thread.
-                let stream = match address.parse::<SocketAddr>() {
-                    Ok(address) => TcpStream::connect(address).await?,
-                    Err(_) => TcpStream::connect(address.as_str()).await?,
-                };
-                stream.set_nodelay(true)?;
-                Ok(Self::Tcp(stream))
-            }
-            Address::Unix(path) => UnixStream::connect(path).await.map(Self::Unix),
+    /// The socket beneath.
+    pub fn socket(&self) -> &Socket {
+        match self {
+            Self::Plain(socket) => socket,
+            Self::Tls(session) => session.socket(),
         }
     }
 
-    /// Its own end and the peer's.
-    ///
-    /// # Errors
-    ///
-    /// The connection has ended.
-    pub fn ends(&self) -> io::Result<Ends> {
-        Ok(Ends {
-            addresses: match self {
-                Self::Tcp(stream) => Some((stream.peer_addr()?, stream.local_addr()?)),
-                Self::Unix(_) => None,
-            },
-        })
+    /// The socket, if what it is given is what is sent, so that the kernel may move it.
+    pub fn plain(&self) -> Option<&Socket> {
+        match self {
+            Self::Plain(socket) => Some(socket),
+            Self::Tls(_) => None,
+        }
     }
 
-    /// Writes what the socket takes without waiting; 0 if that is nothing.
+    /// The session, if there is one.
+    pub fn session(&self) -> Option<&Session> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(session) => Some(session),
+        }
+    }
+
+    /// Writes what is taken without waiting; 0 if that is nothing. TLS may take more than the
+    /// socket beneath, and [hold it back](Self::holds_back).
     ///
     /// # Errors
     ///
     /// Those of the system.
     pub fn write_now(&self, bytes: &[u8]) -> io::Result<usize> {
-        let written = match self {
-            Self::Tcp(stream) => stream.try_write(bytes),
-            Self::Unix(stream) => stream.try_write(bytes),
-        };
-        match written {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
-            result => result,
+        match self {
+            Self::Plain(socket) => socket.write_now(bytes),
+            Self::Tls(session) => session.write_now(bytes),
+        }
+    }
+
+    /// Whether something that was taken waits for room in the socket.
+    pub fn holds_back(&self) -> bool {
+        self.session().is_some_and(Session::holds_back)
+    }
+
+    /// Writes some of what was held back, and returns how many bytes the socket took.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub async fn push(&self) -> io::Result<usize> {
+        match self {
+            Self::Plain(_) => Ok(0),
+            Self::Tls(session) => poll_fn(|cx| session.poll_push(cx)).await,
         }
     }
 
@@ -144,52 +82,30 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// `WouldBlock`: nothing is there. Others are those of the system.
+    /// `WouldBlock`: nothing is there. Others are those of the system, and of TLS.
     pub fn read_now(&self, buffer: &mut BytesMut) -> io::Result<usize> {
         match self {
-            Self::Tcp(stream) => stream.try_read_buf(buffer),
-            Self::Unix(stream) => stream.try_read_buf(buffer),
+            Self::Plain(socket) => socket.read_now(buffer),
+            Self::Tls(session) => session.read_now(buffer),
         }
     }
 
-    /// Whether nothing has come. If the last read has found that, and no event has come since, it
-    /// costs no system call.
+    /// Whether nothing has come, and no end. If the last read has found that, and no event has come
+    /// since, it costs no system call.
     pub fn is_silent(&self) -> bool {
-        let mut byte = [0];
-        let read = match self {
-            Self::Tcp(stream) => stream.try_read(&mut byte),
-            Self::Unix(stream) => stream.try_read(&mut byte),
-        };
-        read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
-    }
-
-    /// Whether there is room to write, as far as the last write and the events after it say.
-    pub fn is_writable(&self) -> bool {
-        let look = || Ok(());
-        let looked = match self {
-            Self::Tcp(stream) => stream.try_io(Interest::WRITABLE, look),
-            Self::Unix(stream) => stream.try_io(Interest::WRITABLE, look),
-        };
-        looked.is_ok()
-    }
-
-    /// Moves so many bytes to another connection, or fewer if this one ends before.
-    ///
-    /// # Errors
-    ///
-    /// That of one of them.
-    pub async fn splice(&self, to: &Self, len: u64, meter: &Meter) -> Result<u64, TransferError> {
-        match (self, to) {
-            (Self::Tcp(from), Self::Tcp(to)) => splice::splice_metered(from, to, len, meter).await,
-            (Self::Tcp(from), Self::Unix(to)) => splice::splice_metered(from, to, len, meter).await,
-            (Self::Unix(from), Self::Tcp(to)) => splice::splice_metered(from, to, len, meter).await,
-            (Self::Unix(from), Self::Unix(to)) => {
-                splice::splice_metered(from, to, len, meter).await
-            }
+        match self {
+            Self::Plain(socket) => socket.is_silent(),
+            Self::Tls(session) => session.is_silent(),
         }
     }
 
-    /// Moves bytes between two connections until both have ended.
+    /// Whether something was read of the socket that nobody has asked for yet.
+    pub fn has_more(&self) -> bool {
+        self.session().is_some_and(Session::has_more)
+    }
+
+    /// Moves bytes between two connections until both have ended: by the kernel, unless one is over
+    /// TLS.
     ///
     /// # Errors
     ///
@@ -200,26 +116,31 @@ impl Stream {
         meter: &Meter,
     ) -> Result<Moved, TransferError> {
         match (one, other) {
-            (Self::Tcp(one), Self::Tcp(other)) => {
-                splice::splice_bidirectional_metered(one, other, meter).await
-            }
-            (Self::Tcp(one), Self::Unix(other)) => {
-                splice::splice_bidirectional_metered(one, other, meter).await
-            }
-            (Self::Unix(one), Self::Tcp(other)) => {
-                splice::splice_bidirectional_metered(one, other, meter).await
-            }
-            (Self::Unix(one), Self::Unix(other)) => {
-                splice::splice_bidirectional_metered(one, other, meter).await
+            (Self::Plain(one), Self::Plain(other)) => Socket::splice_both(one, other, meter).await,
+            (one, other) => {
+                let (mut one, mut other) = (&*one, &*other);
+                splice::copy_bidirectional_metered(&mut one, &mut other, meter).await
             }
         }
     }
 
     /// Makes its end a reset, by which the peer sees that something is missing.
     pub fn reset(&self) {
-        if let Self::Tcp(stream) = self {
-            // Otherwise it ends in the ordinary way.
-            let _ = stream.set_zero_linger();
+        self.socket().reset();
+    }
+
+    /// Says over TLS that nothing is missing, within this time. Others say it by ending.
+    pub async fn finish(&self, limit: Duration) {
+        if let Self::Tls(_) = self {
+            // Who does not take it sees a connection that was cut off.
+            let _ = timeout(limit, (&*self).shutdown()).await;
+        }
+    }
+
+    /// The same, if it can be done without waiting.
+    pub fn finish_now(&self) {
+        if let Self::Tls(session) = self {
+            session.finish_now();
         }
     }
 
@@ -228,15 +149,13 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Those of the system, and of TLS.
     pub async fn read_first(&self, buffer: &mut BytesMut, room: usize) -> io::Result<usize> {
         loop {
             *buffer = BytesMut::new();
-            poll_fn(|cx| match self {
-                Self::Tcp(stream) => stream.poll_read_ready(cx),
-                Self::Unix(stream) => stream.poll_read_ready(cx),
-            })
-            .await?;
+            if !self.has_more() {
+                poll_fn(|cx| self.socket().poll_read_ready(cx)).await?;
+            }
             buffer.reserve(room);
             match self.read_now(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -246,7 +165,8 @@ impl Stream {
     }
 }
 
-/// Reading and writing go through a shared reference, one task per direction.
+/// Reading and writing go through a shared reference, one task per direction; over TLS, one task
+/// for both.
 impl AsyncRead for &Stream {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -254,12 +174,13 @@ impl AsyncRead for &Stream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         match **self {
-            Stream::Tcp(ref stream) => Pin::new(&mut &*stream).poll_read(cx, buffer),
-            Stream::Unix(ref stream) => Pin::new(&mut &*stream).poll_read(cx, buffer),
+            Stream::Plain(ref socket) => Pin::new(&mut &*socket).poll_read(cx, buffer),
+            Stream::Tls(ref session) => session.poll_read(cx, buffer),
         }
     }
 }
 
+/// TLS may [hold back](Stream::holds_back) what it took: flush before waiting for something else.
 impl AsyncWrite for &Stream {
     fn poll_write(
         self: Pin<&mut Self>,
@@ -267,37 +188,23 @@ impl AsyncWrite for &Stream {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         match **self {
-            Stream::Tcp(ref stream) => Pin::new(&mut &*stream).poll_write(cx, bytes),
-            Stream::Unix(ref stream) => Pin::new(&mut &*stream).poll_write(cx, bytes),
+            Stream::Plain(ref socket) => Pin::new(&mut &*socket).poll_write(cx, bytes),
+            Stream::Tls(ref session) => session.poll_write(cx, bytes),
         }
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match **self {
+            Stream::Plain(_) => Poll::Ready(Ok(())),
+            Stream::Tls(ref session) => session.poll_flush(cx),
+        }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match **self {
-            Stream::Tcp(ref stream) => Pin::new(&mut &*stream).poll_shutdown(cx),
-            Stream::Unix(ref stream) => Pin::new(&mut &*stream).poll_shutdown(cx),
+        if let Stream::Tls(ref session) = **self {
+            session.finish();
+            ready!(session.poll_flush(cx))?;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_are_read_and_what_is_none_is_said() {
-        for text in ["127.0.0.1:80", "[::1]:80", "a.example:0", "unix:/run/a"] {
-            assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
-        }
-        for text in [
-            "", "a", ":80", "::1:80", "a:b", "a:70000", "unix:", "a b:1", "a/b:1",
-        ] {
-            let error = text.parse::<Address>().unwrap_err();
-            assert!(error.contains("write"), "{error}");
-        }
+        Pin::new(&mut self.socket()).poll_shutdown(cx)
     }
 }

@@ -62,6 +62,10 @@ fn users(site: &Site) -> BTreeMap<Class, Vec<String>> {
             .entry(front.class)
             .or_default()
             .push(front.name.clone());
+        if let Some(tls) = front.tls.as_ref().filter(|tls| tls.class != front.class) {
+            let name = format!("{}/handshakes", front.name);
+            users.entry(tls.class).or_default().push(name);
+        }
         for (index, class) in front.router.classes().enumerate() {
             let name = format!("{}/route{}", front.name, index + 1);
             users.entry(class).or_default().push(name);

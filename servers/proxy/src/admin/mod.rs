@@ -25,7 +25,7 @@ use tokio::sync::Semaphore;
 
 use crate::listener::Listener;
 use crate::server::{Context, ServerError};
-use crate::stream::{Address, Stream};
+use crate::socket::{self, Address};
 
 /// How many operators are answered at once; more wait.
 pub const CONNECTIONS_MAX: usize = 32;
@@ -93,7 +93,7 @@ async fn run(context: Arc<Context>, listener: Listener) {
     }
 }
 
-async fn answer(context: &Arc<Context>, mut stream: &Stream) -> io::Result<()> {
+async fn answer(context: &Arc<Context>, mut stream: &socket::Socket) -> io::Result<()> {
     if !may_ask(stream)? {
         let text = format!("{ERROR}only the user of this process, and root, may ask\n\n");
         return stream.write_all(text.as_bytes()).await;
@@ -112,8 +112,8 @@ async fn answer(context: &Arc<Context>, mut stream: &Stream) -> io::Result<()> {
 }
 
 /// The mode of the file says the same, from a moment after it was made on.
-fn may_ask(stream: &Stream) -> io::Result<bool> {
-    let Stream::Unix(stream) = stream else {
+fn may_ask(stream: &socket::Socket) -> io::Result<bool> {
+    let socket::Socket::Unix(stream) = stream else {
         return Ok(false);
     };
     let user = stream.peer_cred()?.uid();
@@ -121,7 +121,7 @@ fn may_ask(stream: &Stream) -> io::Result<bool> {
 }
 
 /// Up to the end of a line, or of what is sent.
-async fn line(mut stream: &Stream) -> io::Result<String> {
+async fn line(mut stream: &socket::Socket) -> io::Result<String> {
     let mut bytes = Vec::with_capacity(256);
     loop {
         if let Some(end) = memchr::memchr(b'\n', &bytes) {

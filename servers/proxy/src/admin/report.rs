@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::table::Table;
+use crate::counters::{Counter, OfListener, OfTls};
 use crate::pool::{Admin, Member, Pool, Server};
 use crate::server::{Context, Front};
 
@@ -13,11 +14,16 @@ use crate::server::{Context, Front};
 pub(super) fn info(context: &Context) -> Vec<(&'static str, Value)> {
     let site = context.site();
     let stats = evenkeel::runtime::Handle::current().stats();
-    let requests: u64 = site
-        .fronts
-        .values()
-        .map(|front| front.counters.requests.total())
-        .sum();
+    let fronts = site.fronts.values();
+    let sum = |of: fn(&OfListener) -> &Counter| -> u64 {
+        fronts
+            .clone()
+            .map(|front| of(&front.counters).total())
+            .sum()
+    };
+    let requests = sum(|counters| &counters.requests);
+    let listening = fronts.clone().filter_map(|front| front.tls.as_ref());
+    let handshakes: usize = listening.map(|tls| tls.handshakes.count()).sum();
     vec![
         ("Name", json!("evenkeel-proxy")),
         ("Version", json!(env!("CARGO_PKG_VERSION"))),
@@ -28,6 +34,17 @@ pub(super) fn info(context: &Context) -> Vec<(&'static str, Value)> {
         ("CurrConns", json!(context.current())),
         ("CumConns", json!(context.connections.total())),
         ("CumReq", json!(requests)),
+        ("CurrTlsHandshakes", json!(handshakes)),
+        (
+            "CumTlsHandshakes",
+            json!(sum(|counters| &counters.tls.done)),
+        ),
+        (
+            "CumTlsResumed",
+            json!(sum(|counters| &counters.tls.resumed)),
+        ),
+        ("CumTlsFailed", json!(sum(|counters| &counters.tls.failed))),
+        ("CumTlsShed", json!(sum(|counters| &counters.tls_shed))),
         ("Listeners", json!(site.fronts.len())),
         ("Pools", json!(site.pools.len())),
         ("Reloads", json!(context.reloads.total())),
@@ -42,7 +59,7 @@ pub(super) fn info(context: &Context) -> Vec<(&'static str, Value)> {
 
 /// `show stat`: HAProxy's first columns in its order, empty where there is no such figure, and then
 /// those of this program.
-const STAT: [&str; 29] = [
+const STAT: [&str; 33] = [
     "pxname",
     "svname",
     "qcur",
@@ -72,6 +89,10 @@ const STAT: [&str; 29] = [
     "idle_conn_cur",
     "drefused",
     "addr",
+    "tls_handshakes",
+    "tls_resumed",
+    "tls_failed",
+    "tls_shed",
 ];
 
 pub(super) fn stat(context: &Context) -> Table {
@@ -111,6 +132,10 @@ fn of_front(front: &Front) -> Vec<Value> {
     row[17] = json!("OPEN");
     row[24] = json!(counters.requests.total());
     row[27] = json!(counters.refused.total());
+    if front.tls.is_some() {
+        of_tls(&counters.tls, &mut row);
+        row[32] = json!(counters.tls_shed.total());
+    }
     row
 }
 
@@ -137,7 +162,16 @@ fn of_server(pool: &Arc<Pool>, server: &Server, member: &Member) -> Vec<Value> {
     row[25] = json!(counters.reused.total());
     row[26] = json!(server.idle_connections());
     row[28] = json!(server.config.address.to_string());
+    if server.tls.is_some() {
+        of_tls(&counters.tls, &mut row);
+    }
     row
+}
+
+fn of_tls(counters: &OfTls, row: &mut [Value]) {
+    row[29] = json!(counters.done.total());
+    row[30] = json!(counters.resumed.total());
+    row[31] = json!(counters.failed.total());
 }
 
 fn of_pool(pool: &Pool, members: &[Member]) -> Vec<Value> {

@@ -11,7 +11,7 @@ use super::class::{BUILT_IN, OWN_MAX, OfClass};
 use super::error::Found;
 use super::pool::{Balance, CheckKind, HashOn, Pool};
 use super::values::{self, WEIGHT_MAX};
-use super::{Config, Listener, Mode, Route};
+use super::{Config, Listener, ListenerTls, Mode, Route};
 
 /// Everything that is wrong, in the order of the text.
 pub(super) fn problems(config: &Config) -> Vec<Found> {
@@ -159,6 +159,9 @@ impl Examiner<'_> {
         for route in &listener.routes {
             self.route(route);
         }
+        if let Some(tls) = &listener.tls {
+            self.listener_tls(name, listener.mode, tls);
+        }
         let ranges = [
             ("connections_max", listener.connections_max, 1..=usize::MAX),
             (
@@ -167,6 +170,28 @@ impl Examiner<'_> {
                 1..=usize::MAX,
             ),
             ("head_bytes_max", listener.head_bytes_max, 1_024..=1 << 20),
+        ];
+        self.within(at, &format!("listener {name}"), ranges);
+    }
+
+    fn listener_tls(&mut self, name: &str, mode: Mode, tls: &Spanned<ListenerTls>) {
+        let (at, tls) = (tls.span(), tls.get_ref());
+        self.class_is_there(tls.class.as_ref());
+        if let Some(alpn) = &tls.alpn {
+            let is_name = |name: &String| (1..=255).contains(&name.len());
+            if mode == Mode::Http {
+                let said = format!(
+                    "listener {name} has mode \"http\", whose protocols are known: drop alpn"
+                );
+                self.say(alpn.span(), said);
+            } else if alpn.get_ref().is_empty() || !alpn.get_ref().iter().all(is_name) {
+                let said = "alpn has names of 1 to 255 bytes, such as [\"h2\", \"http/1.1\"]";
+                self.say(alpn.span(), said);
+            }
+        }
+        let ranges = [
+            ("tls.handshakes_max", tls.handshakes_max, 1..=1_000_000),
+            ("tls.sessions_max", tls.sessions_max, 0..=1_000_000),
         ];
         self.within(at, &format!("listener {name}"), ranges);
     }

@@ -1,18 +1,21 @@
 //! What the operator wrote: a file in TOML.
 //!
 //! [`read`] gives it with everything checked that can be checked without the network: keys that
-//! are unknown, names that nothing has, values out of range. Every error says its line. The
-//! defaults survive clients that send or take slowly; what they are stands beside each key.
+//! are unknown, names that nothing has, values out of range, and certificates, which it reads.
+//! Every error says its line. The defaults survive clients that send or take slowly; what they are
+//! stands beside each key.
 
 mod class;
 mod error;
 mod examine;
 mod pool;
+mod tls;
 mod values;
 
 pub use class::{BUILT_IN, OfClass};
 pub use error::{ConfigError, Problem};
 pub use pool::{Balance, Check, CheckKind, HashOn, Pool, PoolTimeouts, Queue, Retries, Server};
+pub use tls::{Certificate, Certificates, ListenerTls, PoolTls};
 pub use values::{BIND_EXAMPLE, WEIGHT_MAX};
 
 use std::collections::BTreeMap;
@@ -22,7 +25,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::stream::Address;
+use crate::socket::Address;
 
 /// A whole configuration.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -84,6 +87,8 @@ pub struct Listener {
     /// Clients are proxies, and begin with a header of the PROXY protocol.
     #[serde(default)]
     pub accept_proxy: bool,
+    /// Clients speak TLS; their header of the PROXY protocol comes before it.
+    pub tls: Option<Spanned<ListenerTls>>,
     /// The class of its connections; `normal`, if it is not given.
     pub class: Option<Spanned<String>>,
     /// Connections of all clients.
@@ -140,6 +145,9 @@ pub struct ListenerTimeouts {
     /// For a header of the PROXY protocol.
     #[serde(deserialize_with = "values::time")]
     pub proxy_header: Duration,
+    /// For a handshake of TLS, with the time in which it waits for its turn.
+    #[serde(deserialize_with = "values::time")]
+    pub handshake: Duration,
     /// For the head of a request, from its first byte, and of the first one from the connection.
     #[serde(deserialize_with = "values::time")]
     pub head: Duration,
@@ -158,6 +166,7 @@ impl Default for ListenerTimeouts {
     fn default() -> Self {
         Self {
             proxy_header: Duration::from_secs(5),
+            handshake: Duration::from_secs(10),
             head: Duration::from_secs(10),
             body: Duration::from_secs(30),
             keep_alive: Duration::from_secs(60),
@@ -212,11 +221,14 @@ pub fn parse(file: &str, text: &str) -> Result<Config, ConfigError> {
             .map(|found| Problem::new(file, text, found))
             .collect(),
     };
-    let config: Config = toml::from_str(text).map_err(|error| {
+    let mut config: Config = toml::from_str(text).map_err(|error| {
         let at = error.span().unwrap_or_default();
         wrong(vec![error::Found::new(at, error.message().to_owned())])
     })?;
-    let found = examine::problems(&config);
+    let mut found = examine::problems(&config);
+    let directory = Path::new(file).parent().unwrap_or(Path::new(""));
+    found.extend(tls::read_files(&mut config, directory));
+    found.sort_by_key(error::Found::start);
     if found.is_empty() {
         Ok(config)
     } else {

@@ -5,9 +5,11 @@ use std::time::Duration;
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::tls::{self, PoolTls};
 use super::values;
 use crate::proxy_protocol::Version;
-use crate::stream::Address;
+use crate::socket::Address;
+use crate::tls::ClientSide;
 
 /// Servers that do the same.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -21,6 +23,9 @@ pub struct Pool {
     /// The servers.
     #[serde(default, rename = "server")]
     pub servers: Vec<Spanned<Server>>,
+    /// TLS to them; without it, none.
+    #[serde(default, deserialize_with = "tls::of_pool")]
+    pub tls: Option<Spanned<PoolTls>>,
     /// How to find out which of them are up; without it, all are.
     pub check: Option<Check>,
     /// How often something is tried again.
@@ -38,6 +43,13 @@ pub struct Pool {
     /// Connections to each server that are kept for the next request.
     #[serde(default = "values::idle_connections_max")]
     pub idle_connections_max: usize,
+}
+
+impl Pool {
+    /// TLS to its servers.
+    pub fn tls_side(&self) -> Option<&ClientSide> {
+        self.tls.as_ref()?.get_ref().side.as_ref()
+    }
 }
 
 /// How a server is chosen.

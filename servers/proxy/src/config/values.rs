@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, de};
 use toml::Spanned;
 
 use super::Process;
-use crate::stream::Address;
+use crate::socket::Address;
 
 /// The largest weight.
 pub const WEIGHT_MAX: u32 = 256;
@@ -27,6 +27,18 @@ pub(super) fn connections_max() -> usize {
 
 pub(super) fn connections_per_client_max() -> usize {
     1_000
+}
+
+pub(super) fn handshakes_max() -> usize {
+    1_000
+}
+
+pub(super) fn sessions_max() -> usize {
+    1_000
+}
+
+pub(super) fn yes() -> bool {
+    true
 }
 
 pub(super) fn head_bytes_max() -> usize {

@@ -1,8 +1,8 @@
 //! Forwards a body, behind a head that waits to be written with its first bytes.
 //!
 //! Of a body whose length is known, the kernel moves what has not come with the head, if that is
-//! much. Chunks have to be read, and a body that ends with its connection may be a stream of
-//! events, for which each side has its own time.
+//! much, and neither side is over TLS. Chunks have to be read, and a body that ends with its
+//! connection may be a stream of events, for which each side has its own time.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -18,6 +18,7 @@ use super::chunks::{BadChunk, Decoder, Recode};
 use super::framing::Framing;
 use super::patience::Patience;
 use crate::counters::Counter;
+use crate::socket::Socket;
 use crate::stream::Stream;
 
 /// How much is read at once of a body.
@@ -85,8 +86,10 @@ impl Transfer<'_> {
         self.buffer.advance(first);
         self.flush().await?;
         left -= first as u64;
-        if left >= SPLICE_BYTES_MIN {
-            return self.splice(left).await;
+        if left >= SPLICE_BYTES_MIN
+            && let (Some(from), Some(to)) = (self.from.plain(), self.to.stream.plain())
+        {
+            return self.splice(from, to, left).await;
         }
         while left > 0 {
             if self.buffer.is_empty() {
@@ -107,9 +110,8 @@ impl Transfer<'_> {
     ///
     /// What is waited for does not show while it goes on, so it is looked at now and then: whether
     /// bytes have moved, and if too few have, which side does not take them or send them.
-    async fn splice(&mut self, left: u64) -> Result<(), Broken> {
+    async fn splice(&mut self, from: &Socket, to: &Socket, left: u64) -> Result<(), Broken> {
         let meter = Meter::new();
-        let (from, to) = (self.from, self.to.stream);
         let mut moving = pin!(from.splice(to, left, &meter));
         let look = self.patience.look(&self.to.patience);
         let (mut seen, mut silent) = (0, Duration::ZERO);
@@ -214,7 +216,15 @@ impl Target<'_> {
     pub(super) async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut written = self.stream.write_now(bytes)?;
         self.moved(written);
-        while written < bytes.len() {
+        loop {
+            // Of TLS alone.
+            while self.stream.holds_back() {
+                let pushed = self.patience.wait(self.stream.push()).await?;
+                self.patience.moved(pushed as u64);
+            }
+            if written == bytes.len() {
+                return Ok(());
+            }
             let mut stream = self.stream;
             let more = stream.write(&bytes[written..]);
             let more = self.patience.wait(more).await?;
@@ -224,11 +234,13 @@ impl Target<'_> {
             self.moved(more);
             written += more;
         }
-        Ok(())
     }
 
     fn moved(&mut self, bytes: usize) {
-        self.patience.moved(bytes as u64);
+        // What is held back has not moved yet.
+        if !self.stream.holds_back() {
+            self.patience.moved(bytes as u64);
+        }
         self.count(bytes as u64);
     }
 

@@ -17,7 +17,8 @@ use crate::config::HashOn;
 use crate::pool::{Pool, hash};
 use crate::route::Destination;
 use crate::server::{Front, Taken};
-use crate::stream::{Ends, Stream};
+use crate::socket::Ends;
+use crate::stream::Stream;
 
 /// How much is read at once of a head.
 const READ_BYTES: usize = 4 * 1_024;
@@ -35,8 +36,10 @@ pub async fn serve(mut taken: Taken) {
         match next(&mut taken, &front, is_first).await {
             Ok(End::Next) => is_first = false,
             // What it has sent meanwhile would make the system discard the answer.
-            Ok(End::Close) if !taken.buffer.is_empty() => return linger(&taken.stream).await,
-            Ok(End::Close) => return,
+            Ok(End::Close) if !taken.buffer.is_empty() || taken.stream.has_more() => {
+                return linger(&taken.stream).await;
+            }
+            Ok(End::Close) => return taken.stream.finish(front.config.timeouts.body).await,
             Ok(End::Linger) => return linger(&taken.stream).await,
             Ok(End::Reset) => return taken.stream.reset(),
             Err((refusal, is_for_head)) => {
@@ -70,7 +73,8 @@ async fn next(
     // It may have been long in coming, and the configuration is another one by now.
     let front = &taken.front();
     front.counters.requests.one();
-    let plan = match plan(&taken.buffer[..head], front, &taken.ends) {
+    let is_tls = taken.stream.session().is_some();
+    let plan = match plan(&taken.buffer[..head], front, (&taken.ends, is_tls)) {
         Ok(plan) => plan,
         Err(refused) => {
             front.counters.bad_requests.one();
@@ -158,7 +162,11 @@ fn of_head(bad: &BadHead) -> Refusal {
 }
 
 /// What is to be done with a request, or how it is refused: also whether it is one by HEAD.
-fn plan(head: &[u8], front: &Front, ends: &Ends) -> Result<Plan, (Refusal, bool)> {
+fn plan(
+    head: &[u8],
+    front: &Front,
+    (ends, is_tls): (&Ends, bool),
+) -> Result<Plan, (Refusal, bool)> {
     let mut storage = storage();
     let request = Request::parse(head, &mut storage).map_err(|bad| (of_head(&bad), false))?;
     let is_for_head = request.method == "HEAD";
@@ -170,6 +178,7 @@ fn plan(head: &[u8], front: &Front, ends: &Ends) -> Result<Plan, (Refusal, bool)
     let mut out = Vec::with_capacity(head.len() + 128);
     let rewrite = OfRequest {
         client: ends.client(),
+        is_tls,
         forwarded_for: front.config.forwarded_for,
     };
     rewrite.write(&request, &mut out);
@@ -218,11 +227,9 @@ pub(crate) fn of_client(ends: &Ends) -> u64 {
 
 /// Ends a connection whose client may be sending, so that it can read the answer.
 pub(crate) async fn linger(mut stream: &Stream) {
-    if stream.shutdown().await.is_err() {
-        return;
-    }
     let (time, bytes_max) = LINGER;
     let drained = async {
+        stream.shutdown().await?;
         let mut buffer = vec![0; 16 * 1_024];
         let mut drained = 0;
         while drained < bytes_max {

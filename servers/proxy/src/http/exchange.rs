@@ -29,7 +29,8 @@ use super::rewrite::OfResponse;
 use crate::pool::{Dialled, Pool, Server, dial};
 use crate::relay;
 use crate::server::Front;
-use crate::stream::{Ends, Stream};
+use crate::socket::Ends;
+use crate::stream::Stream;
 
 /// Whose request it is.
 #[derive(Debug)]
@@ -188,6 +189,8 @@ async fn once(client: &mut Client<'_>, plan: &Plan, dialled: Dialled) -> Result<
     if is_shared && arrived.is_empty() && server.config.send_proxy.is_none() {
         let config = &plan.pool.config;
         server.keep(origin, config.timeouts.keep, config.idle_connections_max);
+    } else if done.end != End::Reset {
+        origin.finish_now();
     }
     // Not before, so that whoever gets the place finds the connection.
     drop(lease);

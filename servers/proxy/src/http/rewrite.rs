@@ -14,7 +14,9 @@ use crate::config::ForwardedFor;
 pub struct OfRequest {
     /// Whose it is; nobody knows that on a Unix socket.
     pub client: Option<IpAddr>,
-    /// What becomes of `X-Forwarded-For`.
+    /// It came over TLS.
+    pub is_tls: bool,
+    /// What becomes of `X-Forwarded-For`, and of `X-Forwarded-Proto`.
     pub forwarded_for: ForwardedFor,
 }
 
@@ -41,9 +43,11 @@ const OF_CONNECTION: [&str; 8] = [
 
 /// Headers that a request's `Connection` cannot take away, as what they say is the proxy's, or is
 /// needed to understand the request.
-const KEPT: [&str; 3] = ["expect", "host", "x-forwarded-for"];
+const KEPT: [&str; 4] = ["expect", "host", FORWARDED_FOR, FORWARDED_PROTO];
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
+
+const FORWARDED_PROTO: &str = "x-forwarded-proto";
 
 impl OfRequest {
     /// Writes the head of a request, as HTTP/1.1.
@@ -62,9 +66,13 @@ impl OfRequest {
             if is(FORWARDED_FOR) && self.forwarded_for != ForwardedFor::Keep {
                 continue;
             }
+            if is(FORWARDED_PROTO) && self.forwarded_for == ForwardedFor::Replace {
+                continue;
+            }
             line(header.name, header.value, out);
         }
         self.forwarded_for(request.headers, out);
+        self.forwarded_proto(request.headers, out);
         framing(request.framing, out);
         if let Some(protocol) = request.upgrade {
             out.extend_from_slice(b"connection: upgrade\r\n");
@@ -96,6 +104,23 @@ impl OfRequest {
                     line(FORWARDED_FOR, &all, out);
                 }
             }
+        }
+    }
+
+    /// A client that is a proxy knows better what its own client speaks.
+    fn forwarded_proto(&self, headers: &[Header<'_>], out: &mut Vec<u8>) {
+        let is_said = || {
+            let mut names = headers.iter().map(|header| header.name);
+            names.any(|name| name.eq_ignore_ascii_case(FORWARDED_PROTO))
+        };
+        let is_ours = match self.forwarded_for {
+            ForwardedFor::Replace => true,
+            ForwardedFor::Append => !is_said(),
+            ForwardedFor::Keep => false,
+        };
+        if is_ours {
+            let scheme: &[u8] = if self.is_tls { b"https" } else { b"http" };
+            line(FORWARDED_PROTO, scheme, out);
         }
     }
 }
@@ -208,6 +233,7 @@ mod tests {
         let client = Some("192.0.2.7".parse().unwrap());
         OfRequest {
             client,
+            is_tls: true,
             forwarded_for,
         }
         .write(&request, &mut out);
@@ -228,28 +254,42 @@ mod tests {
     #[test]
     fn names_that_some_read_as_those_of_the_proxy_are_dropped() {
         let text = "GET / HTTP/1.1\r\nHost: a\r\nX_Forwarded_For: 10.0.0.1\r\n\
-                    X-Forwarded_For: 10.0.0.2\r\nContent_Length: 5\r\nTransfer_Encoding: x\r\n\
+                    X-Forwarded_For: 10.0.0.2\r\nX_Forwarded_Proto: x\r\n\
+                    Content_Length: 5\r\nTransfer_Encoding: x\r\n\
                     X_Own: 1\r\nHTTP2-Settings: x\r\n\r\n";
         assert_eq!(
             request(text, ForwardedFor::Replace),
-            "GET / HTTP/1.1\r\nhost: a\r\nX_Own: 1\r\nx-forwarded-for: 192.0.2.7\r\n\r\n"
+            "GET / HTTP/1.1\r\nhost: a\r\nX_Own: 1\r\nx-forwarded-for: 192.0.2.7\r\n\
+             x-forwarded-proto: https\r\n\r\n"
         );
     }
 
     #[test]
     fn a_request_cannot_take_away_what_the_proxy_says() {
         let text = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 03\r\n\
-                    X-Forwarded-For: 10.0.0.1\r\n\
-                    Connection: host, x-forwarded-for, content-length\r\n\r\n";
+                    X-Forwarded-For: 10.0.0.1\r\nX-Forwarded-Proto: gopher\r\n\
+                    Connection: host, x-forwarded-for, x-forwarded-proto, content-length\r\n\r\n";
         assert_eq!(
             request(text, ForwardedFor::Replace),
-            "POST / HTTP/1.1\r\nhost: a\r\nx-forwarded-for: 192.0.2.7\r\ncontent-length: 3\r\n\r\n"
+            "POST / HTTP/1.1\r\nhost: a\r\nx-forwarded-for: 192.0.2.7\r\n\
+             x-forwarded-proto: https\r\ncontent-length: 3\r\n\r\n"
         );
         assert!(
             request(text, ForwardedFor::Append).contains("x-forwarded-for: 10.0.0.1, 192.0.2.7\r")
         );
+        assert!(request(text, ForwardedFor::Append).contains("X-Forwarded-Proto: gopher\r"));
         let kept = request(text, ForwardedFor::Keep);
         assert!(kept.contains("X-Forwarded-For: 10.0.0.1\r") && !kept.contains("192.0.2.7"));
+    }
+
+    #[test]
+    fn a_server_is_told_what_its_client_speaks() {
+        let text = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+        for forwarded_for in [ForwardedFor::Replace, ForwardedFor::Append] {
+            let written = request(text, forwarded_for);
+            assert!(written.contains("x-forwarded-proto: https\r"), "{written}");
+        }
+        assert!(!request(text, ForwardedFor::Keep).contains("x-forwarded"));
     }
 
     #[test]

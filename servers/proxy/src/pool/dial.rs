@@ -11,7 +11,8 @@ use tokio::io::AsyncWriteExt;
 
 use super::{Lease, NoServer, Pool};
 use crate::proxy_protocol;
-use crate::stream::{Ends, Stream};
+use crate::socket::{Ends, Socket};
+use crate::stream::Stream;
 
 /// The pause before the same server is tried again.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -103,12 +104,24 @@ pub async fn dial(
 }
 
 async fn connect(lease: &Lease, ends: &Ends) -> io::Result<Stream> {
-    let config = &lease.server().config;
-    let stream = Stream::connect(&config.address).await?;
-    if let Some(version) = config.send_proxy {
+    let server = lease.server();
+    let socket = Socket::connect(&server.config.address).await?;
+    if let Some(version) = server.config.send_proxy {
         let mut header = Vec::new();
         proxy_protocol::write(version, ends, &mut header);
-        (&stream).write_all(&header).await?;
+        (&socket).write_all(&header).await?;
     }
-    Ok(stream)
+    let Some(tls) = &server.tls else {
+        return Ok(Stream::Plain(socket));
+    };
+    match tls.connect(socket).await {
+        Ok(session) => {
+            server.counters.tls.shaken(&session);
+            Ok(Stream::Tls(Box::new(session)))
+        }
+        Err(error) => {
+            server.counters.tls.failed.one();
+            Err(error)
+        }
+    }
 }

@@ -75,6 +75,9 @@ impl Pool {
     /// A pool by its configuration. Servers that an earlier one had too keep their state, their
     /// figures and their idle connections; their connections in use are counted anew.
     pub fn new(name: &str, config: config::Pool, before: Option<&Pool>) -> Arc<Self> {
+        let side = config.tls_side();
+        // What is kept for others could not be told from what is encrypted for whom it should be.
+        let same_tls = before.is_some_and(|before| before.config.tls_side() == side);
         let mut servers = Vec::new();
         let mut members = Vec::new();
         for server in &config.servers {
@@ -85,10 +88,14 @@ impl Pool {
                 server.connections_max,
             ));
             let known = before.and_then(|before| before.server(&server.name));
-            let known = known.filter(|(_, known)| known.config == *server);
+            let known = known.filter(|(_, known)| known.config == *server && same_tls);
             servers.push(match known {
                 Some((_, known)) => Arc::clone(known),
-                None => Arc::new(Server::new(server.clone())),
+                None => {
+                    // The configuration was checked: each server has a name.
+                    let tls = side.and_then(|side| side.connector(&server.address).ok());
+                    Arc::new(Server::new(server.clone(), tls))
+                }
             });
         }
         let mut core = Core::new(config.balance, config.slow_start, members);

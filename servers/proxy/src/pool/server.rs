@@ -8,12 +8,15 @@ use evenkeel::time::Instant;
 use crate::config;
 use crate::counters::OfServer;
 use crate::stream::Stream;
+use crate::tls::Connector;
 
 /// A server.
 #[derive(Debug)]
 pub struct Server {
     /// What the configuration says of it.
     pub config: config::Server,
+    /// TLS to it.
+    pub tls: Option<Connector>,
     /// What was counted.
     pub counters: OfServer,
     idle: Mutex<Vec<Idle>>,
@@ -26,9 +29,10 @@ struct Idle {
 }
 
 impl Server {
-    pub(super) fn new(config: config::Server) -> Self {
+    pub(super) fn new(config: config::Server, tls: Option<Connector>) -> Self {
         Self {
             config,
+            tls,
             counters: OfServer::default(),
             idle: Mutex::default(),
         }
@@ -53,6 +57,9 @@ impl Server {
         let mut idle = self.idle();
         if idle.len() < max {
             idle.push(Idle { stream, until });
+        } else {
+            drop(idle);
+            stream.finish_now();
         }
     }
 
@@ -61,7 +68,9 @@ impl Server {
         let now = Instant::now();
         let is_over = |idle: &mut Idle| all || idle.until <= now || !idle.stream.is_silent();
         let over: Vec<Idle> = self.idle().extract_if(.., is_over).collect();
-        drop(over);
+        for idle in over {
+            idle.stream.finish_now();
+        }
     }
 
     /// How many wait.
@@ -80,17 +89,25 @@ mod tests {
     use tokio::io::AsyncWriteExt;
 
     use super::*;
+    use crate::socket::Socket;
 
     const KEEP: Duration = Duration::from_secs(3_600);
 
     fn server() -> Server {
-        Server::new(config::Server {
-            name: "s".to_owned(),
-            address: "127.0.0.1:1".parse().unwrap(),
-            weight: 1,
-            connections_max: 1,
-            send_proxy: None,
-        })
+        Server::new(
+            config::Server {
+                name: "s".to_owned(),
+                address: "127.0.0.1:1".parse().unwrap(),
+                weight: 1,
+                connections_max: 1,
+                send_proxy: None,
+            },
+            None,
+        )
+    }
+
+    fn unix(stream: UnixStream) -> Stream {
+        Stream::Plain(Socket::Unix(stream))
     }
 
     #[test]
@@ -99,7 +116,7 @@ mod tests {
         runtime.block_on(async {
             let server = server();
             let (one, _client) = UnixStream::pair().unwrap();
-            server.keep(Stream::Unix(one), KEEP, 8);
+            server.keep(unix(one), KEEP, 8);
             let one = server.reuse().unwrap();
             assert_eq!(server.idle_connections(), 0);
             server.keep(one, KEEP, 8);
@@ -109,7 +126,7 @@ mod tests {
             let (unasked, mut other) = UnixStream::pair().unwrap();
             other.write_all(b"HTTP/1.1 200 OK\r\n").await.unwrap();
             for stream in [closed, unasked] {
-                server.keep(Stream::Unix(stream), KEEP, 8);
+                server.keep(unix(stream), KEEP, 8);
             }
             assert!(server.reuse().is_some(), "the one that is silent");
             assert!(server.reuse().is_none());
@@ -124,7 +141,7 @@ mod tests {
             let pairs: Vec<_> = (0..3).map(|_| UnixStream::pair().unwrap()).collect();
             let (ours, theirs): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
             for stream in ours {
-                server.keep(Stream::Unix(stream), KEEP, 2);
+                server.keep(unix(stream), KEEP, 2);
             }
             assert_eq!(server.idle_connections(), 2);
             server.sweep(false);
@@ -133,7 +150,7 @@ mod tests {
             server.sweep(false);
             assert_eq!(server.idle_connections(), 0);
             let (late, _end) = UnixStream::pair().unwrap();
-            server.keep(Stream::Unix(late), Duration::ZERO, 2);
+            server.keep(unix(late), Duration::ZERO, 2);
             assert!(server.reuse().is_none());
         });
     }

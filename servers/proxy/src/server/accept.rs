@@ -9,13 +9,14 @@ use evenkeel::time::{sleep, timeout};
 use tokio::io::AsyncReadExt;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use super::{Context, Front, Place};
+use super::{Context, Front, Place, handshake};
 use crate::config::Mode;
 use crate::http::{self, Refusal};
 use crate::listener::Listener;
 use crate::proxy_protocol;
 use crate::slots::{Full, Limits, Slot};
-use crate::stream::{Ends, Stream};
+use crate::socket::Ends;
+use crate::stream::Stream;
 use crate::tcp;
 
 /// A connection that was taken. Its places are free again when it is dropped.
@@ -53,8 +54,8 @@ pub(super) async fn run(context: Arc<Context>, place: Place, listener: Listener)
             // It is gone, and so is this task in a moment.
             return;
         };
-        let stream = match accepted {
-            Ok(stream) => stream,
+        let socket = match accepted {
+            Ok(socket) => socket,
             Err(error) => {
                 front.complain(&cannot_accept(&error));
                 sleep(Duration::from_millis(10)).await;
@@ -62,7 +63,7 @@ pub(super) async fn run(context: Arc<Context>, place: Place, listener: Listener)
             }
         };
         // One that is over already has no ends; what it has sent would be nobody's.
-        let Ok(ends) = stream.ends() else {
+        let Ok(ends) = socket.ends() else {
             continue;
         };
         // One connection per listener waits here, and the others in the backlog.
@@ -72,14 +73,14 @@ pub(super) async fn run(context: Arc<Context>, place: Place, listener: Listener)
         };
         context.connections.one();
         front.counters.connections.one();
-        let class = front.class;
+        let class = front.tls.as_ref().map_or(front.class, |tls| tls.class);
         let taken = Taken {
             closing: context.closing(),
             context: Arc::clone(&context),
             place: place.clone(),
             ends,
             first: front,
-            stream,
+            stream: Stream::Plain(socket),
             buffer: BytesMut::new(),
             _permit: permit,
             _slot: None,
@@ -119,7 +120,17 @@ async fn serve(mut taken: Taken) {
         Err(full) => {
             front.counters.refused.one();
             front.complain(&format_args!("refused a connection: {full}"));
+            if front.tls.is_some() {
+                // To tell it why would take a handshake.
+                return taken.stream.reset();
+            }
             return refuse(&taken.stream, front.config.mode, &full).await;
+        }
+    }
+    if let Some(tls) = &front.tls {
+        match handshake::begin(taken, &front, tls).await {
+            Some(secured) => taken = secured,
+            None => return,
         }
     }
     match front.config.mode {

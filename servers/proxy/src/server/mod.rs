@@ -5,13 +5,14 @@
 //! current when they begin, and those of HTTP at each request. So a reload touches no connection.
 //!
 //! ```text
-//!  accept ──▶ PROXY header? ──▶ slot ──▶ http::serve or tcp::serve, in the listener's class
-//!     ▲                          │ full
+//!  accept ──▶ PROXY header? ──▶ slot ──▶ TLS? ──▶ http::serve or tcp::serve,
+//!     ▲                          │ full            in the listener's class
 //!     └── waits for a permit     └──▶ 503, or a reset
 //! ```
 
 mod accept;
 mod descriptors;
+mod handshake;
 mod site;
 
 pub use accept::Taken;
@@ -33,7 +34,7 @@ use crate::admin;
 use crate::config::{self, Config, ConfigError};
 use crate::counters::Counter;
 use crate::listener::Listener;
-use crate::stream::Address;
+use crate::socket::Address;
 
 /// How often idle connections to servers are looked through.
 const SWEEP: Duration = Duration::from_secs(1);

@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use evenkeel::Class;
+use evenkeel::runtime::Handle;
 use evenkeel::time::Instant;
 use tokio::sync::watch;
 
@@ -16,7 +17,8 @@ use crate::counters::OfListener;
 use crate::pool::{Pool, Pools};
 use crate::route::Router;
 use crate::slots::Slots;
-use crate::stream::Address;
+use crate::socket::Address;
+use crate::tls;
 
 /// The time between two complaints of a listener.
 const COMPLAINTS: Duration = Duration::from_secs(1);
@@ -69,6 +71,8 @@ pub struct Front {
     pub config: config::Listener,
     /// The class of its connections.
     pub class: Class,
+    /// TLS with its clients.
+    pub tls: Option<tls::Listening>,
     /// Where its requests go.
     pub router: Router,
     /// Its connections.
@@ -119,6 +123,8 @@ impl Site {
             .iter()
             .map(|(name, watched)| (name.clone(), Arc::clone(&watched.pool)))
             .collect();
+        // As many handshakes compute at a time.
+        let turns = Handle::current().stats().workers.len();
         let mut fronts = BTreeMap::new();
         for (name, listener) in &config.listeners {
             let listener = listener.get_ref();
@@ -127,10 +133,20 @@ impl Site {
             let class = listener.class.as_ref();
             let class = class.and_then(|name| classes(name.get_ref()));
             let class = class.unwrap_or_default();
+            let tls = listener.tls.as_ref().and_then(|tls| {
+                let own = tls.get_ref().class.as_ref();
+                let class = own
+                    .and_then(|name| classes(name.get_ref()))
+                    .unwrap_or(class);
+                let known = known.and_then(|known| known.tls.as_ref());
+                let side = tls.get_ref().side.as_ref()?;
+                Some(tls::Listening::new(side, class, known, turns))
+            });
             let front = Front {
                 name: name.clone(),
                 config: listener.clone(),
                 class,
+                tls,
                 router: Router::new(listener, &by_name, class, &classes),
                 slots: known
                     .map(|known| Arc::clone(&known.slots))

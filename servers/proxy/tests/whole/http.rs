@@ -140,7 +140,8 @@ fn heads_are_written_anew_for_the_next_connection() {
     );
     assert_eq!(
         origin.asked()[0].head,
-        "GET /p?q HTTP/1.1\r\nhost: a.example:80\r\nX-Mine: 3\r\nx-forwarded-for: 127.0.0.1\r\n\r\n"
+        "GET /p?q HTTP/1.1\r\nhost: a.example:80\r\nX-Mine: 3\r\nx-forwarded-for: 127.0.0.1\r\n\
+         x-forwarded-proto: http\r\n\r\n"
     );
 }
 

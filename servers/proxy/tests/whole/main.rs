@@ -10,3 +10,6 @@ mod refused;
 mod reload;
 mod support;
 mod tcp;
+mod tls;
+mod tls_ends;
+mod tls_servers;

@@ -5,8 +5,8 @@ use std::net::{Shutdown, TcpStream};
 
 use super::LIMIT;
 
-pub(crate) struct Client {
-    pub(crate) stream: TcpStream,
+pub(crate) struct Client<S = TcpStream> {
+    pub(crate) stream: S,
     /// What was read and not used.
     pub(crate) buffer: Vec<u8>,
 }
@@ -40,10 +40,25 @@ pub(crate) fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
 
 impl Client {
     pub(crate) fn connect(address: &str) -> Self {
-        let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(LIMIT)).unwrap();
-        stream.set_write_timeout(Some(LIMIT)).unwrap();
-        stream.set_nodelay(true).unwrap();
+        Self::over(connected(address))
+    }
+
+    pub(crate) fn end(&mut self) {
+        self.stream.shutdown(Shutdown::Write).unwrap();
+    }
+}
+
+/// A socket on which nothing waits for ever.
+pub(crate) fn connected(address: &str) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    stream.set_write_timeout(Some(LIMIT)).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream
+}
+
+impl<S: Read + Write> Client<S> {
+    pub(crate) fn over(stream: S) -> Self {
         Self {
             stream,
             buffer: Vec::new(),
@@ -58,10 +73,6 @@ impl Client {
     pub(crate) fn get(&mut self, path: &str) -> Answer {
         self.send(format!("GET {path} HTTP/1.1\r\nHost: a.example\r\n\r\n"));
         self.answer()
-    }
-
-    pub(crate) fn end(&mut self) {
-        self.stream.shutdown(Shutdown::Write).unwrap();
     }
 
     /// The next answer, to another method than HEAD.

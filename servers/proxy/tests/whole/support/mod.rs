@@ -1,12 +1,16 @@
 //! What the tests share: the program, clients, and servers behind it.
 
+mod certificates;
 mod client;
 mod origin;
 mod program;
+mod secured;
 
-pub(crate) use client::Client;
+pub(crate) use certificates::{Authority, Issued};
+pub(crate) use client::{Client, connected};
 pub(crate) use origin::{Origin, Reply, request};
 pub(crate) use program::{Proxy, run_command};
+pub(crate) use secured::{Trust, secured};
 
 use std::time::{Duration, Instant};
 

@@ -155,7 +155,7 @@ impl Drop for Origin {
 }
 
 /// Reads the next request; `None` at the end of the connection.
-pub(crate) fn request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Option<Asked>> {
+pub(crate) fn request(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<Option<Asked>> {
     let end = loop {
         if let Some(end) = find(buffer, b"\r\n\r\n") {
             break end + 4;
@@ -197,7 +197,7 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     bytes.windows(what.len()).position(|part| part == what)
 }
 
-fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<usize> {
+fn read(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<usize> {
     let mut part = [0; 16 * 1024];
     let came = stream.read(&mut part)?;
     buffer.extend_from_slice(&part[..came]);

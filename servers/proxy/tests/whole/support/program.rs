@@ -31,12 +31,18 @@ impl Proxy {
 
     /// The same with more of `[process]`.
     pub(crate) fn start_with(process: &str, config: &str) -> Self {
+        Self::start_in(&[], process, config)
+    }
+
+    /// The same with these variables in its environment.
+    pub(crate) fn start_in(variables: &[(&str, &Path)], process: &str, config: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("proxy.toml");
         write(&file, process, config, directory.path());
         let mut child = Command::new(env!("CARGO_BIN_EXE_evenkeel-proxy"))
             .arg("run")
             .arg(&file)
+            .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -136,6 +142,13 @@ impl Proxy {
         let pid = self.child.id().to_string();
         let sent = Command::new("kill").args(["-s", name, &pid]).status();
         assert!(sent.unwrap().success());
+    }
+
+    /// Waits until it has said this on standard error.
+    pub(crate) fn until_said(&self, what: &str) {
+        until(&format!("it says {what:?}"), || {
+            self.complaints().contains(what)
+        });
     }
 
     /// Waits until it ends by itself.

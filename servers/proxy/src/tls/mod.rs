@@ -1,0 +1,52 @@
+//! TLS on both sides, by rustls.
+//!
+//! - `files`: certificates and keys, as they stand in files.
+//! - `names`: which certificate is for which name.
+//! - `server_side`: what a listener is to its clients.
+//! - `client_side`: whom a pool trusts, and as whom the proxy comes to its servers.
+//! - `places`: who may shake hands, and who has to go when that are too many.
+//! - `handshake`: the beginning of a connection, on both sides.
+//! - `session`: a socket with TLS over it.
+//! - `said`: what errors mean, and what to do.
+
+mod client_side;
+mod files;
+mod handshake;
+mod names;
+mod places;
+mod said;
+mod server_side;
+mod session;
+
+pub use client_side::{ClientSide, Connector, Verify, server_name};
+pub use files::{Authorities, Identity, TlsError, authorities, identity, system_authorities};
+pub use handshake::{Failure, accept};
+pub use names::names;
+pub use places::{Handshakes, Place, Shed};
+pub use said::{of_client, of_server};
+pub use server_side::{Listening, Offer, ServerSide};
+pub use session::{CutOff, Session};
+
+use serde::Deserialize;
+
+/// The oldest version that is spoken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+pub enum MinVersion {
+    /// TLS 1.2, and 1.3.
+    #[default]
+    #[serde(rename = "1.2")]
+    Tls12,
+    /// TLS 1.3 alone.
+    #[serde(rename = "1.3")]
+    Tls13,
+}
+
+impl MinVersion {
+    fn versions(self) -> &'static [&'static rustls::SupportedProtocolVersion] {
+        static TLS13: [&rustls::SupportedProtocolVersion; 1] = [&rustls::version::TLS13];
+        match self {
+            Self::Tls12 => rustls::DEFAULT_VERSIONS,
+            Self::Tls13 => &TLS13,
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What a listener is to its clients.
+
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use evenkeel::Class;
+use rustls::ServerConfig;
+use rustls::crypto::ring::{Ticketer, default_provider};
+use rustls::server::{
+    NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache, StoresServerSessions,
+    WebPkiClientVerifier,
+};
+use rustls::sign::CertifiedKey;
+
+use super::MinVersion;
+use super::files::Authorities;
+use super::names::ByName;
+use super::places::Handshakes;
+
+/// What a listener offers.
+#[derive(Debug)]
+pub struct Offer {
+    /// Its certificates, at least one; the first is the default.
+    pub certificates: Vec<Arc<CertifiedKey>>,
+    /// Whose certificates clients have to come with, if they have to.
+    pub clients: Option<Authorities>,
+    /// The oldest version.
+    pub min_version: MinVersion,
+    /// The protocols that may be spoken over TLS, the best one first; if there is none, nothing is
+    /// said of it.
+    pub protocols: Vec<Vec<u8>>,
+    /// Whether sessions may be resumed by what their clients keep.
+    pub tickets: bool,
+    /// How many are kept here, for clients who do not keep them.
+    pub sessions_max: usize,
+}
+
+/// TLS of a listener, as its files were when it was made. Two are equal if these and what was asked
+/// for were.
+#[derive(Clone)]
+pub struct ServerSide {
+    config: ServerConfig,
+    /// Says whether sessions of another one may be resumed: who is let in has not changed.
+    resumes: Resumes,
+    digest: u64,
+}
+
+impl PartialEq for ServerSide {
+    fn eq(&self, other: &Self) -> bool {
+        self.digest == other.digest
+    }
+}
+
+/// By what sessions are resumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Resumes {
+    clients: Option<u64>,
+    tickets: bool,
+    sessions_max: usize,
+}
+
+impl ServerSide {
+    /// Makes it.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong.
+    pub fn new(offer: Offer) -> Result<Self, String> {
+        let resumes = Resumes {
+            clients: offer.clients.as_ref().map(|clients| clients.digest),
+            tickets: offer.tickets,
+            sessions_max: offer.sessions_max,
+        };
+        let mut hasher = DefaultHasher::new();
+        (resumes, offer.min_version, &offer.protocols).hash(&mut hasher);
+        for certificate in offer.certificates.iter().flat_map(|own| &own.cert) {
+            certificate.as_ref().hash(&mut hasher);
+        }
+        let provider = Arc::new(default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(offer.min_version.versions())
+            .map_err(|why| why.to_string())?;
+        let builder = match &offer.clients {
+            None => builder.with_no_client_auth(),
+            Some(clients) => {
+                let roots = Arc::clone(&clients.roots);
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build();
+                builder.with_client_cert_verifier(verifier.map_err(|why| why.to_string())?)
+            }
+        };
+        let mut config = builder.with_cert_resolver(Arc::new(ByName::new(offer.certificates)));
+        config.alpn_protocols = offer.protocols;
+        if offer.tickets {
+            // Its keys change every six hours, and the one before is still taken.
+            config.ticketer = Ticketer::new().map_err(|why| why.to_string())?;
+        }
+        config.session_storage = match offer.sessions_max {
+            0 => Arc::new(NoServerSessionStorage {}),
+            max => ServerSessionMemoryCache::new(max),
+        };
+        if !offer.tickets && offer.sessions_max == 0 {
+            config.send_tls13_tickets = 0;
+        }
+        Ok(Self {
+            config,
+            resumes,
+            digest: hasher.finish(),
+        })
+    }
+}
+
+impl fmt::Debug for ServerSide {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerSide")
+            .field("resumes", &self.resumes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// TLS of a listener at work.
+#[derive(Debug)]
+pub struct Listening {
+    pub(super) config: Arc<ServerConfig>,
+    resumes: Resumes,
+    /// The class in which its handshakes run.
+    pub class: Class,
+    /// Those that are under way.
+    pub handshakes: Arc<Handshakes>,
+}
+
+impl Listening {
+    /// Begins to work. Handshakes of the one before go on, and its sessions can be resumed, unless
+    /// other clients are let in now.
+    pub fn new(side: &ServerSide, class: Class, before: Option<&Self>, turns: usize) -> Self {
+        let mut config = side.config.clone();
+        if let Some(before) = before.filter(|before| before.resumes == side.resumes) {
+            let old: (Arc<dyn ProducesTickets>, Arc<dyn StoresServerSessions>) = (
+                Arc::clone(&before.config.ticketer),
+                Arc::clone(&before.config.session_storage),
+            );
+            (config.ticketer, config.session_storage) = old;
+        }
+        let handshakes = before.map(|before| Arc::clone(&before.handshakes));
+        Self {
+            config: Arc::new(config),
+            resumes: side.resumes,
+            class,
+            handshakes: handshakes.unwrap_or_else(|| Arc::new(Handshakes::new(turns))),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Certificates of a test's own, in files.
+
+use std::path::{Path, PathBuf};
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+use tempfile::TempDir;
+
+/// An authority, with a directory for its certificates.
+pub(crate) struct Authority {
+    directory: TempDir,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+/// A certificate and its key, in files.
+#[derive(Clone)]
+pub(crate) struct Issued {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
+impl Authority {
+    pub(crate) fn new(name: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, name);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        std::fs::write(directory.path().join("ca.pem"), certificate.pem()).unwrap();
+        let issuer = Issuer::new(params, key);
+        Self { directory, issuer }
+    }
+
+    pub(crate) fn ca(&self) -> PathBuf {
+        self.path("ca.pem")
+    }
+
+    /// A file in its directory.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// A certificate for these names or addresses, in files of this name.
+    pub(crate) fn issue(&self, file: &str, names: &[&str]) -> Issued {
+        self.issue_until(file, names, 4096)
+    }
+
+    /// One that is good until the beginning of this year.
+    pub(crate) fn issue_until(&self, file: &str, names: &[&str], year: i32) -> Issued {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        let mut params = CertificateParams::new(names).unwrap();
+        params.not_before = date_time_ymd(2000, 1, 1);
+        params.not_after = date_time_ymd(year, 1, 1);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let issued = Issued {
+            certificate: self.path(&format!("{file}.pem")),
+            key: self.path(&format!("{file}.key")),
+        };
+        std::fs::write(&issued.certificate, certificate.pem()).unwrap();
+        write_private(&issued.key, &key.serialize_pem());
+        issued
+    }
+}
+
+impl Issued {
+    /// How it stands in a configuration, under these keys.
+    pub(crate) fn config(&self, certificate: &str) -> String {
+        let Self {
+            certificate: file,
+            key,
+        } = self;
+        format!("{certificate} = {file:?}\nkey = {key:?}\n")
+    }
+}
+
+/// A file that its owner alone can read.
+fn write_private(path: &Path, text: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::write(path, text).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+}
