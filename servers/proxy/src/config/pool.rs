@@ -198,7 +198,7 @@ impl Default for Queue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PoolTimeouts {
-    /// For a connection.
+    /// For a connection, with its handshake of TLS.
     #[serde(deserialize_with = "values::time")]
     pub connect: Duration,
     /// For the head of the answer, from the end of the request's head.

@@ -189,7 +189,7 @@ fn a_protocol_that_is_changed_passes_over_tls() {
 }
 
 #[test]
-fn who_does_not_take_an_answer_over_tls_is_given_up_and_who_takes_it_slowly_is_not() {
+fn who_does_not_take_an_answer_over_tls_is_given_up_and_a_slow_one_is_not() {
     let (authority, issued) = a_certificate();
     let origin = Origin::http(|_| {
         let head = b"HTTP/1.1 200 OK\r\nContent-Length: 30000000\r\n\r\n".to_vec();
