@@ -420,21 +420,28 @@ fn fresh_tasks_from_a_place_whose_tasks_hog_start_in_the_heavy_pool_until_they_d
         assert!(taught >= 2, "one hog does not give a place a name");
         // Other spawn sites, as that of the search for the worker, are judged separately.
         costs_no_seat(&runtime, |worker| {
-            // So many that one of them may be taken for a short one, if the machine stands still.
-            for _ in 0..20 {
+            let before = hand_offs(&runtime);
+            for _ in 0..5 {
                 // If the pool still counted another task, it would not wait there for a guess.
                 until("the pool is at rest", || runtime.stats().heavy.running == 0);
-                assert_ne!(one_shot(&runtime, LONG), worker);
+                let thread = one_shot(&runtime, LONG);
+                // A worker's thread that has lost its seat may be one of the pool's by now.
+                assert!(thread != worker || hand_offs(&runtime) > before);
             }
         });
 
-        let at_worker = || {
-            until("the pool is at rest", || runtime.stats().heavy.running == 0);
-            one_shot(&runtime, Duration::ZERO) == worker_of(&runtime)
-        };
-        assert!(!at_worker(), "not at once");
-        let forgiven = (0..100).find(|_| at_worker());
-        assert!(forgiven.is_some_and(|count| count >= 1), "{forgiven:?}");
+        one_shot(&runtime, Duration::ZERO);
+        assert!(in_pool(), "not at once");
+        let forgiven = (1..100).find(|_| {
+            one_shot(&runtime, Duration::ZERO);
+            !in_pool()
+        });
+        assert!(forgiven.is_some());
+        costs_no_seat(&runtime, |worker| {
+            let before = hand_offs(&runtime);
+            let thread = one_shot(&runtime, Duration::ZERO);
+            assert!(thread == worker || hand_offs(&runtime) > before);
+        });
         assert!(!in_pool());
         runtime.shutdown(LIMIT).unwrap();
     });
