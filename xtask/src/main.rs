@@ -108,7 +108,7 @@ fn help() -> String {
         "\
 What the project checks of itself.
 
-    cargo xtask ci           every step below, in order; stops at the first failure; some 25
+    cargo xtask ci           every step below, in order; stops at the first failure; some 35
                              minutes
     cargo xtask ci --list    the steps, and nothing is run
     cargo xtask <step>       one step alone: the quick way back after a failure
