@@ -124,7 +124,7 @@ impl Site {
             .map(|(name, watched)| (name.clone(), Arc::clone(&watched.pool)))
             .collect();
         // As many handshakes compute at a time.
-        let turns = Handle::current().stats().workers.len();
+        let permits = Handle::current().stats().workers.len();
         let mut fronts = BTreeMap::new();
         for (name, listener) in &config.listeners {
             let listener = listener.get_ref();
@@ -140,7 +140,7 @@ impl Site {
                     .unwrap_or(class);
                 let known = known.and_then(|known| known.tls.as_ref());
                 let side = tls.get_ref().side.as_ref()?;
-                Some(tls::Listening::new(side, class, known, turns))
+                Some(tls::Listening::new(side, class, known, permits))
             });
             let front = Front {
                 name: name.clone(),

@@ -1,8 +1,7 @@
 //! The beginning of a connection over TLS, on both sides.
 //!
 //! A handshake costs more processor time than anything else that a stranger can ask for with a few
-//! bytes: up to a millisecond. It waits between its steps ([`super::places`]), and gives way after
-//! each.
+//! bytes. It waits between its steps ([`super::places`]), and gives way after each.
 
 use std::future::poll_fn;
 use std::io;
@@ -63,9 +62,9 @@ pub async fn accept(
             Err(error) => return Err(Failure::Broken(error)),
         }
         is_first = false;
-        let turn = place.turn().await;
+        let permit = place.permit().await;
         let processed = session.process();
-        drop(turn);
+        drop(permit);
         if let Err(error) = processed {
             session.push_now();
             return Err(Failure::Tls(error, session.into_socket()));

@@ -4,7 +4,7 @@
 //! ```text
 //!              1            2                 3
 //!  connection ───▶ place ──▶ waits for its ──▶ waits for ──▶ computes ──┐
-//!     │ 1a                   client            a turn                   │ 4
+//!     │ 1a                   client            a permit                 │ 4
 //!     ▼                       ▲ │ 1b                                    │
 //!   shed                      └─┼───────────────────────────────────────┘
 //!                               ▼
@@ -16,12 +16,13 @@
 //!    probably stalled, and a flood of stalled ones sheds itself. If none waits for its client, it
 //!    is this process that is slow. Then the new one is shed (1a), since those before it have
 //!    waited for longer, and serving the newest first would have all of them fail.
-//! 2. When the client has sent something, the handshake waits for a turn, in the order of arrival.
-//! 3. There are as many turns as workers, so that in the queue of its class there are never more
+//! 2. When the client has sent something, the handshake waits for a permit, in the order of
+//!    arrival.
+//! 3. There are as many permits as workers, so that in the queue of its class there are never more
 //!    handshakes than that, however many have come: other tasks of the class wait for one each.
-//! 4. What is to be sent is sent without a turn.
+//! 4. What is to be sent is sent without a permit.
 //!
-//! Places and turns are counted for each listener, so that one listener's flood is not another's.
+//! Places and permits are counted for each listener, so that one listener's flood is not another's.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -32,7 +33,7 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 /// The handshakes of a listener.
 #[derive(Debug)]
 pub struct Handshakes {
-    turns: Semaphore,
+    permits: Semaphore,
     state: Mutex<State>,
 }
 
@@ -66,9 +67,9 @@ pub struct Place {
 
 impl Handshakes {
     /// None yet, of which so many may compute at a time.
-    pub fn new(turns: usize) -> Self {
+    pub fn new(permits: usize) -> Self {
         Self {
-            turns: Semaphore::new(turns),
+            permits: Semaphore::new(permits),
             state: Mutex::default(),
         }
     }
@@ -137,9 +138,9 @@ impl Place {
     }
 
     /// Waits for the permission to compute.
-    pub async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+    pub async fn permit(&self) -> Option<SemaphorePermit<'_>> {
         // It is never closed.
-        self.handshakes.turns.acquire().await.ok()
+        self.handshakes.permits.acquire().await.ok()
     }
 
     fn stop_waiting(&mut self) {
@@ -248,11 +249,11 @@ mod tests {
         run(async {
             let handshakes = Arc::new(Handshakes::new(1));
             let (one, two) = (handshakes.take(9).unwrap(), handshakes.take(9).unwrap());
-            let turn = one.turn().await;
-            let mut other = pin!(two.turn());
+            let permit = one.permit().await;
+            let mut other = pin!(two.permit());
             let is_pending = poll_fn(|cx| Poll::Ready(other.as_mut().poll(cx).is_pending()));
             assert!(is_pending.await);
-            drop(turn);
+            drop(permit);
             assert!(other.await.is_some());
         });
     }

@@ -132,7 +132,7 @@ pub struct Listening {
 impl Listening {
     /// Begins to work. Handshakes of the one before go on, and its sessions can be resumed, unless
     /// other clients are let in now.
-    pub fn new(side: &ServerSide, class: Class, before: Option<&Self>, turns: usize) -> Self {
+    pub fn new(side: &ServerSide, class: Class, before: Option<&Self>, permits: usize) -> Self {
         let mut config = side.config.clone();
         if let Some(before) = before.filter(|before| before.resumes == side.resumes) {
             let old: (Arc<dyn ProducesTickets>, Arc<dyn StoresServerSessions>) = (
@@ -146,7 +146,7 @@ impl Listening {
             config: Arc::new(config),
             resumes: side.resumes,
             class,
-            handshakes: handshakes.unwrap_or_else(|| Arc::new(Handshakes::new(turns))),
+            handshakes: handshakes.unwrap_or_else(|| Arc::new(Handshakes::new(permits))),
         }
     }
 }
