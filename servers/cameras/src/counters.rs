@@ -1,0 +1,29 @@
+//! Numbers that are counted by many tasks and read for reports.
+//!
+//! All accesses are `Relaxed`: nothing is decided by them, and no other memory is read by their
+//! value.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// One more.
+    pub fn one(&self) {
+        self.add(1);
+    }
+
+    /// So many more.
+    pub fn add(&self, number: u64) {
+        // Relaxed: a statistic.
+        self.0.fetch_add(number, Ordering::Relaxed);
+    }
+
+    /// How many there have been.
+    pub fn total(&self) -> u64 {
+        // Relaxed: a statistic.
+        self.0.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,5 @@
+//! The command line of the camera server.
+
+fn main() {
+    println!("evenkeel-cameras");
+}
