@@ -120,9 +120,9 @@ async fn attempt(check: &config::Check, server: &Server) -> Result<(), Failed> {
                 &address
             });
         let request = format!(
-            "GET {} HTTP/1.1\r\nhost: {host}\r\nuser-agent: evenkeel-proxy\r\n\
+            "{} {} HTTP/1.1\r\nhost: {host}\r\nuser-agent: evenkeel-proxy\r\n\
              connection: close\r\n\r\n",
-            check.path
+            check.method, check.path
         );
         begin.extend_from_slice(request.as_bytes());
     }

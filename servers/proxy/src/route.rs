@@ -22,10 +22,23 @@ pub struct Router {
 #[derive(Debug)]
 struct Route {
     host: Option<Host>,
-    path: Option<String>,
+    paths: Vec<PathIs>,
     methods: Option<Vec<String>>,
     headers: BTreeMap<String, String>,
     destination: Destination,
+}
+
+/// What a path has to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum PathIs {
+    /// This one, or one below it.
+    Below(String),
+    /// This one.
+    Is(String),
+    /// One that begins so.
+    Begins(String),
+    /// One that ends so.
+    Ends(String),
 }
 
 /// Where a request goes.
@@ -64,7 +77,7 @@ impl Router {
             let own = route.class.as_ref().map(|name| name.get_ref().as_str());
             Some(Route {
                 host: route.host.as_deref().map(Host::new),
-                path: route.path.clone(),
+                paths: PathIs::all(route),
                 methods: route.methods.clone(),
                 headers: route.headers.clone(),
                 destination: destination(route.pool.get_ref(), own)?,
@@ -106,10 +119,7 @@ impl Route {
         self.host
             .as_ref()
             .is_none_or(|host| host.takes(request.host))
-            && self
-                .path
-                .as_deref()
-                .is_none_or(|path| is_below(request.target, path))
+            && self.paths.iter().all(|path| path.takes(request.target))
             && self.methods.as_ref().is_none_or(takes_method)
             && self.headers.iter().all(|(name, value)| {
                 request.headers.iter().any(|header| {
@@ -117,6 +127,26 @@ impl Route {
                         && (value == "*" || header.value == value.as_bytes())
                 })
             })
+    }
+}
+
+impl PathIs {
+    fn all(route: &config::Route) -> Vec<Self> {
+        let below = route.path.clone().map(Self::Below);
+        let is = route.path_is.clone().map(Self::Is);
+        let begins = route.path_begins.clone().map(Self::Begins);
+        let ends = route.path_ends.clone().map(Self::Ends);
+        [below, is, begins, ends].into_iter().flatten().collect()
+    }
+
+    fn takes(&self, target: &str) -> bool {
+        let path = target.split('?').next().unwrap_or_default();
+        match self {
+            Self::Below(above) => is_below(target, above),
+            Self::Is(whole) => path == whole,
+            Self::Begins(with) => path.starts_with(with.as_str()),
+            Self::Ends(with) => path.ends_with(with.as_str()),
+        }
     }
 }
 
@@ -184,6 +214,14 @@ pool = "canary"
 [[listener.l.route]]
 path = "/api/"
 pool = "slash"
+[[listener.l.route]]
+path_is = "/only"
+pool = "writes"
+class = "bulk"
+[[listener.l.route]]
+path_begins = "/sta"
+path_ends = ".png"
+pool = "canary"
 [pool]
 api.server = [{ name = "a", address = "127.0.0.1:1" }]
 writes.server = [{ name = "a", address = "127.0.0.1:1" }]
@@ -221,6 +259,11 @@ other.server = [{ name = "a", address = "127.0.0.1:1" }]
             ("GET /", "host: b\r\nx-canary: 1", "other"),
             ("GET /api/x", "host: [::1]", "slash"),
             ("GET /api", "host: [::1]:80", "other"),
+            ("GET /only?x", "host: b", "writes"),
+            ("GET /only/x", "host: b", "other"),
+            ("GET /stash/x.png?y", "host: b", "canary"),
+            ("GET /stash/x.png/", "host: b", "other"),
+            ("GET /x/sta.png", "host: b", "other"),
         ] {
             let text = format!("{line} HTTP/1.1\r\n{headers}\r\n\r\n");
             let mut storage = http::storage();

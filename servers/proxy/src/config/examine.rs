@@ -255,7 +255,9 @@ impl Examiner<'_> {
         let (at, route) = (route.span(), route.get_ref());
         self.pool_is_there(&route.pool);
         self.class_is_there(route.class.as_ref());
-        let is_open = route.host.is_none() && route.path.is_none();
+        let paths = [&route.path, &route.path_is, &route.path_begins];
+        let has_path = route.path_ends.is_some() || paths.iter().any(|path| path.is_some());
+        let is_open = route.host.is_none() && !has_path;
         if is_open && route.methods.is_none() && route.headers.is_empty() {
             self.say(
                 at.clone(),
@@ -277,11 +279,16 @@ impl Examiner<'_> {
                 );
             }
         }
-        if let Some(path) = route.path.as_deref().filter(|path| !is_path(path)) {
+        for path in paths.into_iter().flatten().filter(|path| !is_path(path)) {
             self.say(
                 at.clone(),
                 format!("{path:?} is no beginning of a path: write it from its \"/\" on"),
             );
+        }
+        if let Some(end) = route.path_ends.as_deref().filter(|end| !is_of_path(end)) {
+            let said =
+                format!("{end:?} is no end of a path: it has characters that paths have not");
+            self.say(at.clone(), said);
         }
         let methods = route.methods.iter().flatten();
         for name in methods.chain(route.headers.keys()) {
@@ -371,8 +378,10 @@ impl Examiner<'_> {
         self.within(at.clone(), &format!("pool {name}"), ranges);
         let host = check.host.as_deref().unwrap_or("host");
         let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
-        if !is_path(&check.path) || host.is_empty() || !is_plain(host) {
-            let said = format!("pool {name}: check.path and check.host make no request");
+        let is_method = values::is_token(&check.method) && check.method != "CONNECT";
+        if !is_path(&check.path) || host.is_empty() || !is_plain(host) || !is_method {
+            let said =
+                format!("pool {name}: check.method, check.path and check.host make no request");
             self.say(at.clone(), said);
         }
         if check.kind == CheckKind::Tcp && !(check.expect.is_empty() && check.host.is_none()) {
@@ -393,6 +402,10 @@ impl Examiner<'_> {
 }
 
 fn is_path(text: &str) -> bool {
-    let is_of_path = |byte: u8| byte.is_ascii_graphic() && byte != b'#';
-    text.starts_with('/') && text.bytes().all(is_of_path)
+    text.starts_with('/') && is_of_path(text)
+}
+
+fn is_of_path(text: &str) -> bool {
+    text.bytes()
+        .all(|byte| byte.is_ascii_graphic() && byte != b'#')
 }

@@ -183,6 +183,12 @@ pub struct Route {
     pub host: Option<String>,
     /// The path, or the beginning of it up to a `/`.
     pub path: Option<String>,
+    /// The path, and none below it.
+    pub path_is: Option<String>,
+    /// What the path begins with, wherever that ends.
+    pub path_begins: Option<String>,
+    /// What the path ends with.
+    pub path_ends: Option<String>,
     /// One of these methods.
     pub methods: Option<Vec<String>>,
     /// These headers with these values; `*` takes any value.

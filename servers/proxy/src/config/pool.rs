@@ -110,6 +110,9 @@ pub struct Server {
     pub connections_max: usize,
     /// It is told by the PROXY protocol whose connection it is. Such connections are not kept.
     pub send_proxy: Option<Version>,
+    /// It begins in maintenance, until operators say otherwise.
+    #[serde(default)]
+    pub disabled: bool,
 }
 
 /// How to find out which servers are up.
@@ -118,6 +121,9 @@ pub struct Server {
 pub struct Check {
     /// What is tried.
     pub kind: CheckKind,
+    /// The method.
+    #[serde(default = "values::get")]
+    pub method: String,
     /// The path that is asked for.
     #[serde(default = "values::root")]
     pub path: String,

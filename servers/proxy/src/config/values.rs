@@ -65,6 +65,10 @@ pub(super) fn root() -> String {
     "/".to_owned()
 }
 
+pub(super) fn get() -> String {
+    "GET".to_owned()
+}
+
 pub(super) fn two_seconds() -> Duration {
     Duration::from_secs(2)
 }

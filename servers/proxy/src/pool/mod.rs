@@ -117,6 +117,16 @@ impl Pool {
                 }
             }
         }
+        for (index, server) in servers.iter().enumerate() {
+            // What operators say counts for more than what the file has always said.
+            let known = before.and_then(|before| before.server(&server.config.name));
+            let was = known.is_some_and(|(_, known)| known.config.disabled);
+            match (was, server.config.disabled) {
+                (false, true) => core.set_admin(index, Admin::Maintenance, Duration::ZERO),
+                (true, false) => core.set_admin(index, Admin::Ready, Duration::ZERO),
+                _ => {}
+            }
+        }
         Arc::new(Self {
             name: name.to_owned(),
             servers,

@@ -101,6 +101,7 @@ mod tests {
                 weight: 1,
                 connections_max: 1,
                 send_proxy: None,
+                disabled: false,
             },
             None,
         )

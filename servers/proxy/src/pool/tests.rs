@@ -138,3 +138,28 @@ fn what_is_known_of_a_server_outlives_a_change_of_the_pool() {
     let same = next.server("a").unwrap().1;
     assert!(Arc::ptr_eq(same, pool.server("a").unwrap().1));
 }
+
+#[test]
+fn a_server_may_begin_in_maintenance_and_stays_where_operators_put_it() {
+    run(async {
+        let text = |disabled: bool| {
+            format!(
+                "[[pool.p.server]]\nname = \"a\"\naddress = \"127.0.0.1:1\"\n\
+                 disabled = {disabled}\n"
+            )
+        };
+        let pool = Pool::new("p", config(&text(true)), None);
+        assert_eq!(pool.members()[0].admin, Admin::Maintenance);
+        pool.set_admin(0, Admin::Ready);
+        let same = Pool::new("p", config(&text(true)), Some(&pool));
+        assert_eq!(same.members()[0].admin, Admin::Ready, "as operators said");
+        let back = Pool::new("p", config(&text(false)), Some(&same));
+        assert_eq!(back.members()[0].admin, Admin::Ready);
+        let again = Pool::new("p", config(&text(true)), Some(&back));
+        assert_eq!(
+            again.members()[0].admin,
+            Admin::Maintenance,
+            "the file has changed"
+        );
+    });
+}
