@@ -41,6 +41,8 @@ pub struct OfListener {
     pub requests: Counter,
     /// Requests that were answered with an error for what they say.
     pub bad_requests: Counter,
+    /// Requests that rules answered: redirects, fixed answers, and rates that were exceeded.
+    pub answered: Counter,
     /// Bytes that clients sent.
     pub bytes_in: Counter,
     /// Bytes that clients were sent.
@@ -68,6 +70,8 @@ pub struct OfServer {
     pub checks_failed: Counter,
     /// How often it went down.
     pub downs: Counter,
+    /// How often it was ejected.
+    pub ejections: Counter,
     /// Bytes that it was sent.
     pub bytes_in: Counter,
     /// Bytes that it sent.

@@ -1,5 +1,6 @@
 //! A load balancer for TCP and HTTP/1.1 on Evenkeel.
 //!
+//! - [`compress`]: answers that are compressed for those who take that.
 //! - [`config`]: what the operator wrote, and what is wrong with it.
 //! - [`server`]: listeners, connections, reload and the end.
 //! - [`socket`]: TCP and Unix sockets behind one type; [`listener`] takes them.
@@ -9,16 +10,21 @@
 //! - [`proxy_protocol`]: whose connection it is, told from one proxy to the next.
 //! - [`http`]: heads, bodies and their forwarding.
 //! - [`route`]: which pool a request goes to.
+//! - [`policy`]: what is done with requests beside: limits, changes, answers of the proxy itself.
 //! - [`pool`]: which server of it, and who waits for one; [`check`] finds out which of them are up.
+//! - [`access_log`]: a line for each request.
 //! - [`admin`]: the socket that answers operators.
 //! - [`slots`] and [`counters`]: limits of connections, and what was counted.
 
+pub mod access_log;
 pub mod admin;
 pub mod check;
+pub mod compress;
 pub mod config;
 pub mod counters;
 pub mod http;
 pub mod listener;
+pub mod policy;
 pub mod pool;
 pub mod proxy_protocol;
 pub mod relay;

@@ -1,4 +1,4 @@
-//! Which pool a request goes to, and in which class.
+//! Which pool a request goes to, in which class, and by which rules.
 //!
 //! Paths are compared as they stand in the request: what is written in another way, such as with
 //! `%2e` or `..`, is another path.
@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use evenkeel::Class;
 
+use crate::compress::Compress;
 use crate::config;
 use crate::http::Request;
+use crate::policy::{self, Limiter, OfListener, Rules};
 use crate::pool::{Pool, Pools};
 
 /// The routes of a listener.
@@ -17,15 +19,25 @@ use crate::pool::{Pool, Pools};
 pub struct Router {
     routes: Vec<Route>,
     otherwise: Option<Destination>,
+    /// That of the listener, which is in the rules of all its routes.
+    limit: Option<Arc<Limiter>>,
+    /// That of the listener, for routes that say nothing.
+    compress: Option<Arc<Compress>>,
 }
 
 #[derive(Debug)]
 struct Route {
+    conditions: Conditions,
+    destination: Destination,
+}
+
+/// All of them have to be met.
+#[derive(Debug, PartialEq, Eq)]
+struct Conditions {
     host: Option<Host>,
     paths: Vec<PathIs>,
     methods: Option<Vec<String>>,
     headers: BTreeMap<String, String>,
-    destination: Destination,
 }
 
 /// What a path has to be.
@@ -44,13 +56,19 @@ enum PathIs {
 /// Where a request goes.
 #[derive(Clone, Debug)]
 pub struct Destination {
-    /// Its pool.
-    pub pool: Arc<Pool>,
+    /// Its pool; none, if its rules answer it.
+    pub pool: Option<Arc<Pool>>,
     /// Its class.
     pub class: Class,
+    /// The name of the class.
+    pub class_name: Arc<str>,
+    /// The route, such as `web/route1`, or the listener.
+    pub route: Arc<str>,
+    /// What is done with it beside.
+    pub rules: Option<Arc<Rules>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 enum Host {
     /// This name.
     Is(String),
@@ -60,60 +78,135 @@ enum Host {
 
 impl Router {
     /// The routes of a listener's configuration, which was checked: routes to pools that are not
-    /// there would be left out. Without a class of their own they have that of the listener.
+    /// there would be left out. Without a class of their own they have that of the listener. Limits
+    /// that were there before, and have not changed, go on with what they know.
     pub fn new(
-        listener: &config::Listener,
+        (name, listener): (&str, &config::Listener),
         pools: &Pools,
         class: Class,
         classes: impl Fn(&str) -> Option<Class>,
+        before: Option<&Self>,
     ) -> Self {
-        let destination = |pool: &str, own: Option<&str>| {
+        let limit = listener.rate_limit.as_ref().map(|limit| {
+            let known = before.and_then(|before| before.limit.as_ref());
+            policy::kept(known, limit.get_ref())
+        });
+        let compress = listener.compress.as_ref().map(|compress| {
+            let known = before.and_then(|before| before.compress.as_ref());
+            Compress::kept(known, compress.get_ref())
+        });
+        let whole = OfListener {
+            name,
+            config: listener,
+            limit: limit.as_ref(),
+            compress: compress.as_ref(),
+        };
+        let class_of_listener = listener.class.as_ref().map(|name| name.get_ref().as_str());
+        let destination = |route: &str, own: Option<&config::Route>, before| {
+            let route: Arc<str> = route.into();
+            let pool = match own {
+                Some(own) => own.pool.as_ref(),
+                None => listener.pool.as_ref(),
+            };
+            let pool = pool.map(|pool| pools.get(pool.get_ref()).map(Arc::clone));
+            let own_class = own.and_then(|own| own.class.as_ref());
+            let own_class = own_class.map(|name| name.get_ref().as_str());
             Some(Destination {
-                pool: pools.get(pool).map(Arc::clone)?,
-                class: own.and_then(&classes).unwrap_or(class),
+                pool: match pool {
+                    Some(pool) => Some(pool?),
+                    None => None,
+                },
+                class: own_class.and_then(&classes).unwrap_or(class),
+                class_name: own_class.or(class_of_listener).unwrap_or("normal").into(),
+                rules: Rules::new(whole, (&route, own), before),
+                route,
             })
         };
-        let route = |route: &config::Route| {
-            let own = route.class.as_ref().map(|name| name.get_ref().as_str());
-            Some(Route {
+        let route = |(index, route): (usize, &toml::Spanned<config::Route>)| {
+            let route = route.get_ref();
+            let conditions = Conditions {
                 host: route.host.as_deref().map(Host::new),
                 paths: PathIs::all(route),
                 methods: route.methods.clone(),
                 headers: route.headers.clone(),
-                destination: destination(route.pool.get_ref(), own)?,
+            };
+            let known = before.and_then(|before| before.rules_of(&conditions));
+            let name = format!("{name}/route{}", index + 1);
+            Some(Route {
+                destination: destination(&name, Some(route), known)?,
+                conditions,
             })
         };
-        let pool = listener.pool.as_ref();
+        let ends = listener.pool.is_some() || listener.redirect.is_some();
+        let otherwise = ends.then(|| destination(name, None, None)).flatten();
         Self {
             routes: listener
                 .routes
                 .iter()
-                .filter_map(|spanned| route(spanned.get_ref()))
+                .enumerate()
+                .filter_map(route)
                 .collect(),
-            otherwise: pool.and_then(|name| destination(name.get_ref(), None)),
+            otherwise,
+            limit,
+            compress,
         }
+    }
+
+    /// The rules of the route that takes the same requests.
+    fn rules_of(&self, conditions: &Conditions) -> Option<&Rules> {
+        let is_like = |route: &&Route| route.conditions == *conditions;
+        let route = self.routes.iter().find(is_like)?;
+        route.destination.rules.as_deref()
     }
 
     /// That of the first route that takes the request, or of the listener.
     pub fn find(&self, request: &Request<'_>) -> Option<&Destination> {
-        let route = self.routes.iter().find(|route| route.takes(request));
+        let route = self
+            .routes
+            .iter()
+            .find(|route| route.conditions.take(request));
         let destination = route.map(|route| &route.destination);
         destination.or(self.otherwise.as_ref())
     }
 
+    /// Where requests go, by the routes in their order.
+    pub fn destinations(&self) -> impl Iterator<Item = &Destination> {
+        self.routes.iter().map(|route| &route.destination)
+    }
+
     /// The classes of the routes, in their order.
     pub fn classes(&self) -> impl Iterator<Item = Class> + '_ {
-        self.routes.iter().map(|route| route.destination.class)
+        self.destinations().map(|destination| destination.class)
+    }
+
+    /// The limit of all requests of the listener.
+    pub fn limit(&self) -> Option<&Arc<Limiter>> {
+        self.limit.as_ref()
+    }
+
+    /// The compressions of routes that have one of their own.
+    pub fn own_compressions(&self) -> impl Iterator<Item = (&str, &Compress)> {
+        let shared = self.compress.as_ref();
+        self.destinations().filter_map(move |destination| {
+            let own = destination.rules.as_ref()?.compress()?;
+            let is_shared = shared.is_some_and(|shared| Arc::ptr_eq(shared, own));
+            (!is_shared).then_some((&*destination.route, &**own))
+        })
+    }
+
+    /// The compression of all answers whose routes say nothing else.
+    pub fn compress(&self) -> Option<&Arc<Compress>> {
+        self.compress.as_ref()
     }
 
     /// The pool of the listener.
     pub fn otherwise(&self) -> Option<&Arc<Pool>> {
-        self.otherwise.as_ref().map(|destination| &destination.pool)
+        self.otherwise.as_ref()?.pool.as_ref()
     }
 }
 
-impl Route {
-    fn takes(&self, request: &Request<'_>) -> bool {
+impl Conditions {
+    fn take(&self, request: &Request<'_>) -> bool {
         let takes_method =
             |methods: &Vec<String>| methods.iter().any(|method| method == request.method);
         self.host
@@ -244,7 +337,8 @@ other.server = [{ name = "a", address = "127.0.0.1:1" }]
             config.pools.iter().map(new).collect()
         });
         let bulk = |name: &str| (name == "bulk").then_some(Class::BULK);
-        let router = Router::new(config.listeners["l"].get_ref(), &pools, Class::NORMAL, bulk);
+        let listener = ("l", config.listeners["l"].get_ref());
+        let router = Router::new(listener, &pools, Class::NORMAL, bulk, None);
         for (line, headers, pool) in [
             ("GET /api", "host: x.a.example:80", "api"),
             ("GET /api?b", "host: X.y.A.example.", "api"),
@@ -269,7 +363,7 @@ other.server = [{ name = "a", address = "127.0.0.1:1" }]
             let mut storage = http::storage();
             let request = Request::parse(text.as_bytes(), &mut storage).unwrap();
             let found = router.find(&request).unwrap();
-            assert_eq!(found.pool.name, pool, "{text}");
+            assert_eq!(found.pool.as_ref().unwrap().name, pool, "{text}");
             assert_eq!(found.class == Class::BULK, pool == "writes", "{text}");
         }
     }

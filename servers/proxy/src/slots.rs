@@ -104,7 +104,7 @@ impl Drop for Slot {
 }
 
 /// Whom an address is counted as.
-fn network(address: IpAddr) -> IpAddr {
+pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let prefix = u128::from(address) >> 64 << 64;

@@ -24,6 +24,7 @@ pub async fn serve(mut taken: Taken) {
             return taken.stream.reset();
         }
     };
+    pool.outcome(dialled.lease.index(), true);
     let server = dialled.lease.server();
     let begun = std::mem::replace(&mut taken.buffer, BytesMut::new());
     let from_client = relay::Side {

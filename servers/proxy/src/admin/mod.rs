@@ -8,8 +8,11 @@
 
 mod commands;
 mod cpu;
+mod metrics;
 mod report;
 mod table;
+
+pub(crate) use metrics::add as add_metrics;
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;

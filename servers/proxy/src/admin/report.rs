@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::metrics;
 use super::table::Table;
+use crate::access_log::Log;
 use crate::counters::{Counter, OfListener, OfTls};
 use crate::pool::{Admin, Member, Pool, Server};
 use crate::server::{Context, Front};
@@ -21,6 +23,7 @@ pub(super) fn info(context: &Context) -> Vec<(&'static str, Value)> {
             .map(|front| of(&front.counters).total())
             .sum()
     };
+    let lines = |of: fn(&Log) -> u64| -> u64 { site.logs.values().map(|log| of(log)).sum() };
     let requests = sum(|counters| &counters.requests);
     let listening = fronts.clone().filter_map(|front| front.tls.as_ref());
     let handshakes: usize = listening.map(|tls| tls.handshakes.count()).sum();
@@ -47,6 +50,8 @@ pub(super) fn info(context: &Context) -> Vec<(&'static str, Value)> {
         ("CumTlsShed", json!(sum(|counters| &counters.tls_shed))),
         ("Listeners", json!(site.fronts.len())),
         ("Pools", json!(site.pools.len())),
+        ("LogLines", json!(lines(|log| log.written()))),
+        ("LogLinesDropped", json!(lines(|log| log.dropped()))),
         ("Reloads", json!(context.reloads.total())),
         ("Tasks", json!(stats.tasks_waiting)),
         (
@@ -59,7 +64,7 @@ pub(super) fn info(context: &Context) -> Vec<(&'static str, Value)> {
 
 /// `show stat`: HAProxy's first columns in its order, empty where there is no such figure, and then
 /// those of this program.
-const STAT: [&str; 33] = [
+const STAT: [&str; 36] = [
     "pxname",
     "svname",
     "qcur",
@@ -93,6 +98,9 @@ const STAT: [&str; 33] = [
     "tls_resumed",
     "tls_failed",
     "tls_shed",
+    "ejections",
+    "req_answered",
+    "req_limited",
 ];
 
 pub(super) fn stat(context: &Context) -> Table {
@@ -101,6 +109,7 @@ pub(super) fn stat(context: &Context) -> Table {
     for (place, front) in &site.fronts {
         let mut row = of_front(front);
         row[28] = json!(place.address.to_string());
+        row[35] = json!(limited(front));
         table.row(row);
     }
     for watched in site.pools.values() {
@@ -131,12 +140,19 @@ fn of_front(front: &Front) -> Vec<Value> {
     row[12] = json!(counters.bad_requests.total());
     row[17] = json!("OPEN");
     row[24] = json!(counters.requests.total());
+    row[34] = json!(counters.answered.total());
     row[27] = json!(counters.refused.total());
     if front.tls.is_some() {
         of_tls(&counters.tls, &mut row);
         row[32] = json!(counters.tls_shed.total());
     }
     row
+}
+
+/// Requests that exceeded a rate.
+fn limited(front: &Front) -> u64 {
+    let limits = metrics::limits(std::iter::once(front));
+    limits.map(|(_, limit)| limit.refused.total()).sum()
 }
 
 fn of_server(pool: &Arc<Pool>, server: &Server, member: &Member) -> Vec<Value> {
@@ -154,14 +170,15 @@ fn of_server(pool: &Arc<Pool>, server: &Server, member: &Member) -> Vec<Value> {
     row[15] = json!(counters.retries.total());
     row[17] = json!(status(pool, member));
     row[18] = json!(member.weight);
-    row[19] = json!(1);
-    row[20] = json!(0);
+    row[19] = json!(u8::from(!member.backup));
+    row[20] = json!(u8::from(member.backup));
     row[21] = json!(counters.checks_failed.total());
     row[22] = json!(counters.downs.total());
     row[23] = json!(since(pool, member).as_secs());
     row[25] = json!(counters.reused.total());
     row[26] = json!(server.idle_connections());
     row[28] = json!(server.config.address.to_string());
+    row[33] = json!(counters.ejections.total());
     if server.tls.is_some() {
         of_tls(&counters.tls, &mut row);
     }
@@ -200,8 +217,10 @@ fn of_pool(pool: &Pool, members: &[Member]) -> Vec<Value> {
             .map(|member| u64::from(member.weight))
             .sum::<u64>()
     );
-    row[19] = json!(usable.count());
-    row[20] = json!(0);
+    let (backups, others): (Vec<_>, Vec<_>) = usable.partition(|member| member.backup);
+    row[19] = json!(others.len());
+    row[20] = json!(backups.len());
+    row[33] = sum(|server| server.counters.ejections.total());
     row
 }
 
@@ -210,17 +229,23 @@ fn status(pool: &Pool, member: &Member) -> &'static str {
         (Admin::Maintenance, _) => "MAINT",
         (_, false) => "DOWN",
         (Admin::Drain, true) => "DRAIN",
+        (Admin::Ready, true) if member.record.is_ejected() => "EJECTED",
         (Admin::Ready, true) if pool.config.check.is_none() => "no check",
         (Admin::Ready, true) => "UP",
     }
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn since(pool: &Pool, member: &Member) -> Duration {
     pool.age().saturating_sub(member.since)
 }
 
-/// `show servers state`, in HAProxy's format 1, up to its column for checks.
-const STATE: [&str; 10] = [
+/// `show servers state`, in HAProxy's format 1, up to its column for checks, and then for how many
+/// more milliseconds a server is ejected.
+const STATE: [&str; 11] = [
     "be_id",
     "be_name",
     "srv_id",
@@ -231,6 +256,7 @@ const STATE: [&str; 10] = [
     "srv_uweight",
     "srv_iweight",
     "srv_time_since_last_change",
+    "ejected_ms",
 ];
 
 /// HAProxy's number for a server that is up.
@@ -265,6 +291,7 @@ pub(super) fn servers_state(context: &Context, only: Option<&str>) -> Table {
                 json!(member.weight),
                 json!(server.config.weight),
                 json!(since(pool, member).as_secs()),
+                json!(ms(member.record.left(pool.age()))),
             ]);
         }
     }

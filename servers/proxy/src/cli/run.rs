@@ -40,6 +40,7 @@ async fn serve(path: &Path, config: Config) -> Outcome {
         interrupt: signal(SignalKind::interrupt())?,
         terminate: signal(SignalKind::terminate())?,
         hang_up: signal(SignalKind::hangup())?,
+        user_1: signal(SignalKind::user_defined1())?,
     };
     let server = Server::begin(path, config).await?;
     say(&server).await?;
@@ -74,6 +75,8 @@ struct Signals {
     terminate: Signal,
     /// To read the configuration again.
     hang_up: Signal,
+    /// To open the logs anew.
+    user_1: Signal,
 }
 
 impl Signals {
@@ -83,6 +86,7 @@ impl Signals {
             tokio::select! {
                 _ = self.interrupt.recv() => return,
                 _ = self.terminate.recv() => return,
+                _ = self.user_1.recv() => context.reopen_logs(),
                 _ = self.hang_up.recv() => match context.reload().await {
                     Ok(()) => eprintln!("evenkeel-proxy: the configuration was read again"),
                     Err(error) => {

@@ -11,7 +11,7 @@ use super::class::{BUILT_IN, OWN_MAX, OfClass};
 use super::error::Found;
 use super::pool::{Balance, CheckKind, HashOn, Pool};
 use super::values::{self, WEIGHT_MAX};
-use super::{Config, Listener, ListenerTls, Mode, Route};
+use super::{Config, Listener, ListenerTls, Mode, Route, examine_policy};
 
 /// Everything that is wrong, in the order of the text.
 pub(super) fn problems(config: &Config) -> Vec<Found> {
@@ -21,9 +21,13 @@ pub(super) fn problems(config: &Config) -> Vec<Found> {
     };
     examiner.process();
     examiner.classes();
+    examiner.logs();
     for (name, listener) in &config.listeners {
         examiner.name("listener", name, listener.span());
         examiner.listener(name, listener);
+        examiner
+            .found
+            .extend(examine_policy::problems(name, listener));
     }
     examiner.addresses();
     for (name, pool) in &config.pools {
@@ -97,6 +101,25 @@ impl Examiner<'_> {
         }
     }
 
+    fn logs(&mut self) {
+        for (name, log) in &self.config.logs {
+            self.name("log", name, log.span());
+            let bytes = log.get_ref().queue_bytes_max;
+            let ranges = [("queue_bytes_max", bytes, 16 * 1_024..=1 << 30)];
+            self.within(log.span(), &format!("log {name}"), ranges);
+        }
+    }
+
+    fn log_is_there(&mut self, log: &Spanned<String>) {
+        let name = log.get_ref();
+        if !self.config.logs.contains_key(name) {
+            self.say(
+                log.span(),
+                format!("there is no log {name:?}: add [log.{name}], or name another one"),
+            );
+        }
+    }
+
     fn class_is_there(&mut self, class: Option<&Spanned<String>>) {
         let Some(class) = class else { return };
         let name = class.get_ref();
@@ -134,6 +157,9 @@ impl Examiner<'_> {
             self.pool_is_there(pool);
         }
         self.class_is_there(listener.class.as_ref());
+        if let Some(log) = &listener.log {
+            self.log_is_there(log);
+        }
         match listener.mode {
             Mode::Tcp => {
                 if listener.pool.is_none() {
@@ -150,10 +176,16 @@ impl Examiner<'_> {
                 }
                 self.hashes_what_tcp_has(listener);
             }
-            Mode::Http if listener.pool.is_none() && listener.routes.is_empty() => self.say(
-                at.clone(),
-                format!("listener {name} sends requests nowhere: give it a pool, or routes"),
-            ),
+            Mode::Http
+                if listener.pool.is_none()
+                    && listener.redirect.is_none()
+                    && listener.routes.is_empty() =>
+            {
+                self.say(
+                    at.clone(),
+                    format!("listener {name} sends requests nowhere: give it a pool, or routes"),
+                );
+            }
             Mode::Http => {}
         }
         for route in &listener.routes {
@@ -253,7 +285,9 @@ impl Examiner<'_> {
 
     fn route(&mut self, route: &Spanned<Route>) {
         let (at, route) = (route.span(), route.get_ref());
-        self.pool_is_there(&route.pool);
+        if let Some(pool) = &route.pool {
+            self.pool_is_there(pool);
+        }
         self.class_is_there(route.class.as_ref());
         let paths = [&route.path, &route.path_is, &route.path_begins];
         let has_path = route.path_ends.is_some() || paths.iter().any(|path| path.is_some());
@@ -366,6 +400,8 @@ impl Examiner<'_> {
             ("retries.reserve", retries.reserve as usize, 0..=100_000),
         ];
         self.within(at.clone(), &format!("pool {name}"), ranges);
+        self.found
+            .extend(examine_policy::of_pool(name, pool, at.clone()));
         self.check(name, pool, at);
     }
 

@@ -8,13 +8,22 @@
 mod class;
 mod error;
 mod examine;
+mod examine_policy;
+mod log;
+mod policy;
 mod pool;
 mod tls;
 mod values;
 
 pub use class::{BUILT_IN, OfClass};
 pub use error::{ConfigError, Problem};
-pub use pool::{Balance, Check, CheckKind, HashOn, Pool, PoolTimeouts, Queue, Retries, Server};
+pub use log::Log;
+pub use policy::{
+    Compress, FixedAnswer, HeaderEdits, Per, RateLimit, Redirect, RequestEdits, Scheme,
+};
+pub use pool::{
+    Balance, Check, CheckKind, HashOn, Outliers, Pool, PoolTimeouts, Queue, Retries, Server,
+};
 pub use tls::{Certificate, Certificates, ListenerTls, PoolTls};
 pub use values::{BIND_EXAMPLE, WEIGHT_MAX};
 
@@ -25,6 +34,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::policy::RequestIds;
 use crate::socket::Address;
 
 /// A whole configuration.
@@ -37,6 +47,9 @@ pub struct Config {
     /// Classes of work, by name.
     #[serde(default, rename = "class")]
     pub classes: BTreeMap<String, Spanned<OfClass>>,
+    /// Logs of requests, by name.
+    #[serde(default, rename = "log")]
+    pub logs: BTreeMap<String, Spanned<Log>>,
     /// Where clients connect, by name.
     #[serde(default, rename = "listener")]
     pub listeners: BTreeMap<String, Spanned<Listener>>,
@@ -110,6 +123,21 @@ pub struct Listener {
     /// How long clients may take.
     #[serde(default)]
     pub timeouts: ListenerTimeouts,
+    /// How many requests there may be, beside what routes say.
+    pub rate_limit: Option<Spanned<RateLimit>>,
+    /// The log of its requests.
+    pub log: Option<Spanned<String>>,
+    /// Whether requests get an `X-Request-Id`.
+    #[serde(default)]
+    pub request_ids: RequestIds,
+    /// What is changed in requests, before what routes change.
+    pub request: Option<Spanned<RequestEdits>>,
+    /// What is changed in answers, before what routes change.
+    pub response: Option<Spanned<HeaderEdits>>,
+    /// Which answers are compressed, if routes do not say it.
+    pub compress: Option<Spanned<Compress>>,
+    /// Where requests that no route takes are to be asked for instead.
+    pub redirect: Option<Spanned<Redirect>>,
     /// Which requests go where, in order: the first one that fits is taken.
     #[serde(default, rename = "route")]
     pub routes: Vec<Spanned<Route>>,
@@ -175,7 +203,7 @@ impl Default for ListenerTimeouts {
     }
 }
 
-/// Requests that go to a pool of their own. All conditions have to be met.
+/// Requests that go to a pool of their own, or are answered here. All conditions have to be met.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Route {
@@ -194,11 +222,23 @@ pub struct Route {
     /// These headers with these values; `*` takes any value.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// The pool.
-    pub pool: Spanned<String>,
+    /// The pool; or `redirect`, or `answer`.
+    pub pool: Option<Spanned<String>>,
+    /// Where to ask instead.
+    pub redirect: Option<Spanned<Redirect>>,
+    /// An answer that is always the same.
+    pub answer: Option<Spanned<FixedAnswer>>,
     /// The class of these requests, from the end of their heads on; that of the listener, if it is
     /// not given.
     pub class: Option<Spanned<String>>,
+    /// How many requests there may be.
+    pub rate_limit: Option<Spanned<RateLimit>>,
+    /// What is changed in requests.
+    pub request: Option<Spanned<RequestEdits>>,
+    /// What is changed in answers.
+    pub response: Option<Spanned<HeaderEdits>>,
+    /// Which answers are compressed.
+    pub compress: Option<Spanned<Compress>>,
 }
 
 /// Reads and checks a file.

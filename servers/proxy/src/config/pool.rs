@@ -34,6 +34,12 @@ pub struct Pool {
     /// Who waits while all servers are busy.
     #[serde(default)]
     pub queue: Queue,
+    /// Requests or connections of all servers together; more wait in the queue.
+    #[serde(default = "values::no_limit")]
+    pub requests_max: usize,
+    /// Which servers get no requests for a while, by what becomes of those that they get; without
+    /// it, none.
+    pub outliers: Option<Spanned<Outliers>>,
     /// How long a server that comes up takes to get its whole share.
     #[serde(default, deserialize_with = "values::optional_time")]
     pub slow_start: Option<Duration>,
@@ -113,6 +119,9 @@ pub struct Server {
     /// It begins in maintenance, until operators say otherwise.
     #[serde(default)]
     pub disabled: bool,
+    /// It gets something only while all others are down or ejected.
+    #[serde(default)]
+    pub backup: bool,
 }
 
 /// How to find out which servers are up.
@@ -154,6 +163,47 @@ pub enum CheckKind {
     Tcp,
     /// A request.
     Http,
+}
+
+/// Which servers get no requests for a while. A failure is a connection that cannot be made, an
+/// answer that does not come or cannot be read, and a status from 500 on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Outliers {
+    /// After so many failures in a row; 0 switches this off.
+    pub consecutive: u32,
+    /// When so many of a hundred have failed in the window; 0 switches this off.
+    pub failure_percent: u32,
+    /// The window.
+    #[serde(deserialize_with = "values::time")]
+    pub window: Duration,
+    /// Outcomes that the window has to have.
+    pub requests_min: u32,
+    /// For how long; twice as long each time that it fails again.
+    #[serde(deserialize_with = "values::time")]
+    pub ejection: Duration,
+    /// No longer than this.
+    #[serde(deserialize_with = "values::time")]
+    pub ejection_max: Duration,
+    /// So many of a hundred servers of the pool may be out at a time.
+    pub ejected_percent_max: u32,
+    /// Whether a status from 500 on is a failure.
+    pub server_errors: bool,
+}
+
+impl Default for Outliers {
+    fn default() -> Self {
+        Self {
+            consecutive: 5,
+            failure_percent: 50,
+            window: Duration::from_secs(10),
+            requests_min: 20,
+            ejection: Duration::from_secs(30),
+            ejection_max: Duration::from_secs(300),
+            ejected_percent_max: 50,
+            server_errors: true,
+        }
+    }
 }
 
 /// How often something is tried again that may be: a connection that was not made, and a request

@@ -63,7 +63,10 @@ fn a_whole_configuration_is_read_with_its_defaults() {
     let web = config.listeners["web"].get_ref();
     assert_eq!(web.timeouts.head, Duration::from_secs(2));
     assert_eq!(web.timeouts.body, Duration::from_secs(30));
-    assert_eq!(web.routes[0].get_ref().pool.get_ref(), "api");
+    assert_eq!(
+        web.routes[0].get_ref().pool.as_ref().unwrap().get_ref(),
+        "api"
+    );
     let class = config.listeners["raw"].get_ref().class.as_ref().unwrap();
     assert_eq!(class.get_ref(), "bulk");
     let video = config.classes["video"].get_ref();

@@ -37,6 +37,30 @@ pub(super) fn sessions_max() -> usize {
     1_000
 }
 
+pub(super) fn one_second() -> Duration {
+    Duration::from_secs(1)
+}
+
+pub(super) fn clients_max() -> usize {
+    65_536
+}
+
+pub(super) fn queue_bytes_max() -> usize {
+    1 << 20
+}
+
+pub(super) fn no_limit() -> usize {
+    usize::MAX
+}
+
+pub(super) fn found() -> u16 {
+    302
+}
+
+pub(super) fn plain_text() -> String {
+    "text/plain; charset=utf-8".to_owned()
+}
+
 pub(super) fn yes() -> bool {
     true
 }

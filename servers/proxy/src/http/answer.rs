@@ -11,6 +11,7 @@ use super::framing::Framing;
 use super::head::{BadHead, HeadEnd, Response, storage};
 use super::patience::Patience;
 use super::rewrite::OfResponse;
+use crate::compress::{Form, Squeeze};
 use crate::pool::Server;
 use crate::server::Front;
 use crate::stream::Stream;
@@ -26,9 +27,22 @@ const READ_BYTES: usize = 16 * 1_024;
 pub(super) struct Answer {
     /// To be written, without its end.
     pub(super) out: Vec<u8>,
+    pub(super) status: u16,
     pub(super) framing: Framing,
     pub(super) persists: bool,
     pub(super) upgrades: bool,
+    /// Compresses the body.
+    pub(super) squeeze: Option<Squeeze>,
+}
+
+impl Answer {
+    /// Where the body ends for the client.
+    pub(super) fn sent_as(&self) -> Framing {
+        match self.squeeze {
+            Some(_) => Framing::Chunked,
+            None => self.framing,
+        }
+    }
 }
 
 /// Reads the head of the answer. Interim ones go to the client at once.
@@ -62,9 +76,13 @@ pub(super) async fn read_answer(
                 false => Fault::Lost(error),
             });
         };
-        let (status, answer) = parsed(&arrived[..length], plan)?;
+        let answer = parsed(&arrived[..length], plan)?;
+        let status = answer.status;
         arrived.advance(length);
         if status >= 200 || answer.upgrades {
+            if let Some(note) = &plan.note {
+                note.answered(status);
+            }
             return Ok(answer);
         }
         end = HeadEnd::default();
@@ -79,6 +97,7 @@ pub(super) async fn read_answer(
                 stream,
                 patience: Patience::in_all(config.timeouts.body, config.body_rate_min),
                 counters: [&server.counters.bytes_out, &front.counters.bytes_out],
+                noted: plan.note.as_ref().map(|note| &note.bytes_out),
             };
             target.send(&out).await.map_err(|_| Fault::ClientGone)?;
         }
@@ -89,7 +108,7 @@ fn malformed(bad: &BadHead) -> Fault {
     Fault::Server(format!("sent an answer that cannot be passed on: {bad}"))
 }
 
-fn parsed(head: &[u8], plan: &Plan) -> Result<(u16, Answer), Fault> {
+fn parsed(head: &[u8], plan: &Plan) -> Result<Answer, Fault> {
     let mut storage = storage();
     let response = Response::parse(head, plan.is_for_head, &mut storage);
     let response = response.map_err(|bad| malformed(&bad))?;
@@ -104,17 +123,47 @@ fn parsed(head: &[u8], plan: &Plan) -> Result<(u16, Answer), Fault> {
     if upgrades && !is_asked {
         return Err(Fault::Server("changed the protocol, unasked".to_owned()));
     }
-    let framing = match response.framing {
-        Framing::Chunked if plan.is_old => Framing::Close,
-        framing => framing,
+    let form = form(&response, plan);
+    let framing = match (response.framing, &form) {
+        (_, Form::Squeezed(_)) => Framing::Chunked,
+        (Framing::Chunked, _) if plan.is_old => Framing::Close,
+        (framing, _) => framing,
     };
     let mut out = Vec::with_capacity(head.len() + 64);
-    OfResponse { framing, upgrades }.write(&response, &mut out);
-    let answer = Answer {
+    let rewrite = OfResponse {
+        framing,
+        upgrades,
+        passage: plan.passage.as_ref(),
+        form: &form,
+    };
+    rewrite.write(&response, &mut out);
+    Ok(Answer {
         out,
+        status: response.status,
         framing: response.framing,
         persists: response.persists,
         upgrades,
+        squeeze: match form {
+            Form::Squeezed(squeeze) => Some(squeeze),
+            Form::Fixed | Form::Plain => None,
+        },
+    })
+}
+
+/// Whether the body is compressed on its way.
+fn form(response: &Response<'_>, plan: &Plan) -> Form {
+    let offer = plan
+        .passage
+        .as_ref()
+        .and_then(|passage| passage.offer.as_ref());
+    let Some(offer) = offer else {
+        return Form::Fixed;
     };
-    Ok((response.status, answer))
+    let length = match response.framing {
+        Framing::Length(length) => Some(length),
+        Framing::None => response.length_said,
+        Framing::Chunked | Framing::Close => None,
+    };
+    let may_code = !plan.is_for_head && !plan.is_old && response.framing != Framing::None;
+    offer.form(response.status, response.headers, length, may_code)
 }

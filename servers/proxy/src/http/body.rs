@@ -22,7 +22,7 @@ use crate::socket::Socket;
 use crate::stream::Stream;
 
 /// How much is read at once of a body.
-const READ_BYTES: usize = 64 * 1_024;
+pub(super) const READ_BYTES: usize = 64 * 1_024;
 
 /// What is at least this long is moved by the kernel: less costs more than to copy it.
 const SPLICE_BYTES_MIN: u64 = 16 * 1_024;
@@ -34,6 +34,8 @@ pub(super) struct Target<'a> {
     pub(super) patience: Patience,
     /// Count the bytes.
     pub(super) counters: [&'a Counter; 2],
+    /// Counts them for the log.
+    pub(super) noted: Option<&'a Counter>,
 }
 
 /// Why a body is not forwarded to its end.
@@ -181,7 +183,7 @@ impl Transfer<'_> {
     }
 
     /// Writes what is to be written before.
-    async fn flush(&mut self) -> Result<(), Broken> {
+    pub(super) async fn flush(&mut self) -> Result<(), Broken> {
         if !self.out.is_empty() {
             self.to.send(&self.out).await.map_err(|_| Broken::To)?;
             self.out.clear();
@@ -190,7 +192,7 @@ impl Transfer<'_> {
     }
 
     /// Reads more, in no larger pieces than needed.
-    async fn read(&mut self, left: Option<u64>) -> Result<(), Broken> {
+    pub(super) async fn read(&mut self, left: Option<u64>) -> Result<(), Broken> {
         let room = left
             .and_then(NonZeroU64::new)
             .and_then(|left| usize::try_from(left.get()).ok())
@@ -247,6 +249,9 @@ impl Target<'_> {
     fn count(&self, bytes: u64) {
         for counter in self.counters {
             counter.add(bytes);
+        }
+        if let Some(noted) = self.noted {
+            noted.add(bytes);
         }
     }
 }

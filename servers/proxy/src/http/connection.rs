@@ -1,6 +1,7 @@
 //! A client's connection: one request after the other.
 
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,15 +11,19 @@ use evenkeel::time::{Instant, timeout, timeout_at};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::exchange::{Client, End, Plan, exchange};
+use super::framing::Framing;
 use super::head::{BadHead, HeadEnd, Request, storage};
 use super::refusal::Refusal;
 use super::rewrite::OfRequest;
+use crate::access_log::{Note, Timed};
 use crate::config::HashOn;
+use crate::policy::{Asked, Passage, Reply, Verdict};
 use crate::pool::{Pool, hash};
 use crate::route::Destination;
 use crate::server::{Front, Taken};
 use crate::socket::Ends;
 use crate::stream::Stream;
+use crate::tls::Session;
 
 /// How much is read at once of a head.
 const READ_BYTES: usize = 4 * 1_024;
@@ -67,6 +72,7 @@ async fn next(
         Ok(None) => return Ok(End::Close),
         Err(refusal) => {
             front.counters.bad_requests.one();
+            refused(note(front, taken).as_deref(), &refusal);
             return Err((refusal, false));
         }
     };
@@ -74,25 +80,58 @@ async fn next(
     let front = &taken.front();
     front.counters.requests.one();
     let is_tls = taken.stream.session().is_some();
-    let plan = match plan(&taken.buffer[..head], front, (&taken.ends, is_tls)) {
+    let mut note = note(front, taken);
+    let plan = plan(
+        &taken.buffer[..head],
+        front,
+        (&taken.ends, is_tls),
+        &mut note,
+    );
+    let plan = match plan {
         Ok(plan) => plan,
-        Err(refused) => {
+        Err((refusal, is_for_head)) => {
             front.counters.bad_requests.one();
-            return Err(refused);
+            refused(note.as_deref(), &refusal);
+            return Err((refusal, is_for_head));
         }
     };
     taken.buffer.advance(head);
+    let plan = match plan {
+        Planned::Forward(plan) => plan,
+        Planned::Answer(answer) => {
+            return Ok(answer.send(&taken.stream, front, note.as_deref()).await);
+        }
+    };
     let client = Client {
         stream: &mut taken.stream,
         buffer: &mut taken.buffer,
         ends: &taken.ends,
         front,
     };
-    let is_for_head = plan.is_for_head;
+    let plan = Plan { note, ..plan };
     enter(plan.class);
-    let done = exchange(client, plan).await;
+    let mut exchange = pin!(exchange(client, &plan));
+    let done = Timed::new(exchange.as_mut(), plan.note.as_deref()).await;
     enter(front.class);
-    done.map_err(|refusal| (refusal, is_for_head))
+    if let Err(refusal) = &done {
+        refused(plan.note.as_deref(), refusal);
+    }
+    done.map_err(|refusal| (refusal, plan.is_for_head))
+}
+
+/// The note of a request, if its listener has a log.
+fn note(front: &Front, taken: &Taken) -> Option<Box<Note>> {
+    let log = front.log.as_ref()?;
+    let tls = taken.stream.session().map(Session::version);
+    Some(Note::begin(log, taken.ends.client(), &front.name, tls))
+}
+
+/// Notes how a request is refused.
+fn refused(note: Option<&Note>, refusal: &Refusal) {
+    if let Some(note) = note {
+        note.answered(refusal.status);
+        note.bytes_out.add(refusal.write(false).len() as u64);
+    }
 }
 
 /// Goes on in this class.
@@ -161,31 +200,102 @@ fn of_head(bad: &BadHead) -> Refusal {
     Refusal::new(bad.status, format!("{bad}; mend what sends this"))
 }
 
+/// What is to be done with a request.
+enum Planned {
+    Forward(Plan),
+    Answer(Answering),
+}
+
+/// An answer that the configuration asks for.
+struct Answering {
+    reply: Reply,
+    is_for_head: bool,
+    is_old: bool,
+    persists: bool,
+    has_body: bool,
+}
+
+impl Answering {
+    async fn send(self, stream: &Stream, front: &Front, note: Option<&Note>) -> End {
+        // What is left of a body stands before the next request.
+        let closes = !self.persists || self.has_body || front.is_closing();
+        let text = self.reply.write(self.is_for_head, closes, self.is_old);
+        front.counters.answered.one();
+        front.counters.bytes_out.add(text.len() as u64);
+        let mut stream = stream;
+        let sent = async {
+            stream.write_all(&text).await?;
+            stream.flush().await
+        };
+        let sent = timeout(front.config.timeouts.body, sent).await;
+        if let Some(note) = note {
+            note.answered(self.reply.status);
+            note.bytes_out.add(text.len() as u64);
+            if matches!(sent, Ok(Ok(()))) {
+                note.whole();
+            }
+        }
+        match sent {
+            Ok(Ok(())) if self.has_body => End::Linger,
+            Ok(Ok(())) if closes => End::Close,
+            Ok(Ok(())) => End::Next,
+            _ => End::Reset,
+        }
+    }
+}
+
 /// What is to be done with a request, or how it is refused: also whether it is one by HEAD.
 fn plan(
     head: &[u8],
     front: &Front,
     (ends, is_tls): (&Ends, bool),
-) -> Result<Plan, (Refusal, bool)> {
+    note: &mut Option<Box<Note>>,
+) -> Result<Planned, (Refusal, bool)> {
     let mut storage = storage();
     let request = Request::parse(head, &mut storage).map_err(|bad| (of_head(&bad), false))?;
     let is_for_head = request.method == "HEAD";
-    let Some(Destination { pool, class }) = front.router.find(&request) else {
-        let text = "no route takes this request, and its listener has no pool: ask for another \
-                    host or path, or add a route";
-        return Err((Refusal::new(404, text), is_for_head));
+    if let Some(note) = note {
+        let version = ["HTTP/1.0", "HTTP/1.1"][usize::from(request.minor_version > 0)];
+        let line = (request.method, request.target, version);
+        note.asked(line, request.host, |name| header(&request, name));
+    }
+    let Some(destination) = front.router.find(&request) else {
+        return Err((nowhere(), is_for_head));
+    };
+    if let Some(note) = note {
+        note.goes(destination);
+    }
+    let passage = match admitted(&request, destination, (ends, is_tls)) {
+        Ok(passage) => passage,
+        Err(reply) => {
+            return Ok(Planned::Answer(Answering {
+                reply,
+                is_for_head,
+                is_old: request.minor_version == 0,
+                persists: request.persists,
+                has_body: request.framing != Framing::None,
+            }));
+        }
+    };
+    if let (Some(note), Some(id)) = (note, passage.as_ref().and_then(|it| it.id.as_ref())) {
+        note.has_id(id);
+    }
+    // Rules answer all requests of a route that has no pool.
+    let Some(pool) = &destination.pool else {
+        return Err((nowhere(), is_for_head));
     };
     let mut out = Vec::with_capacity(head.len() + 128);
     let rewrite = OfRequest {
         client: ends.client(),
         is_tls,
         forwarded_for: front.config.forwarded_for,
+        passage: passage.as_ref(),
     };
     rewrite.write(&request, &mut out);
-    Ok(Plan {
+    Ok(Planned::Forward(Plan {
         key: key(pool, &request, ends),
         pool: Arc::clone(pool),
-        class: *class,
+        class: destination.class,
         head: out,
         framing: request.framing,
         is_repeatable: request.is_repeatable(),
@@ -194,7 +304,43 @@ fn plan(
         persists: request.persists,
         upgrade: request.upgrade.map(<[u8]>::to_vec),
         binds: request.binds,
-    })
+        passage,
+        note: None,
+    }))
+}
+
+fn nowhere() -> Refusal {
+    let text = "no route takes this request, and its listener has no pool: ask for another host or \
+                path, or add a route";
+    Refusal::new(404, text)
+}
+
+/// How a request is passed on by the rules of its route, or what it is answered with.
+fn admitted(
+    request: &Request<'_>,
+    destination: &Destination,
+    (ends, is_tls): (&Ends, bool),
+) -> Result<Option<Passage>, Reply> {
+    let Some(rules) = &destination.rules else {
+        return Ok(None);
+    };
+    let asked = Asked {
+        client: ends.client(),
+        is_tls,
+        host: request.host,
+        target: request.target,
+    };
+    match rules.admit(&asked, |name| header(request, name)) {
+        Verdict::Forward(passage) => Ok(Some(passage)),
+        Verdict::Answer(reply) => Err(reply),
+    }
+}
+
+/// The first header with this name.
+fn header<'b>(request: &Request<'b>, name: &str) -> Option<&'b [u8]> {
+    let mut headers = request.headers.iter();
+    let found = headers.find(|header| header.name.eq_ignore_ascii_case(name));
+    found.map(|header| header.value)
 }
 
 /// By what the pool chooses, if it is by hash.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use evenkeel::Class;
-use evenkeel::time::timeout;
+use evenkeel::time::{Instant, timeout};
 
 use super::answer::{Answer, read_answer};
 use super::body::{Broken, Target, Transfer};
@@ -26,6 +26,9 @@ use super::framing::Framing;
 use super::patience::Patience;
 use super::refusal::Refusal;
 use super::rewrite::OfResponse;
+use crate::access_log::Note;
+use crate::compress::Squeeze;
+use crate::policy::Passage;
 use crate::pool::{Dialled, Pool, Server, dial};
 use crate::relay;
 use crate::server::Front;
@@ -59,6 +62,10 @@ pub(super) struct Plan {
     pub(super) upgrade: Option<Vec<u8>>,
     /// It logs in for the whole connection, which is then for nobody else.
     pub(super) binds: bool,
+    /// What the configuration changes.
+    pub(super) passage: Option<Passage>,
+    /// What is noted for the log.
+    pub(super) note: Option<Box<Note>>,
 }
 
 /// How it has ended.
@@ -96,25 +103,38 @@ pub(super) enum Fault {
 /// # Errors
 ///
 /// [`Refusal`]: the client is to be answered with this, and its connection ends.
-pub(super) async fn exchange(mut client: Client<'_>, plan: Plan) -> Result<End, Refusal> {
+pub(super) async fn exchange(mut client: Client<'_>, plan: &Plan) -> Result<End, Refusal> {
     let pool = &plan.pool;
     pool.earn_retry();
     let mut tried = Vec::new();
     let mut repeats = 0;
     loop {
+        let began = plan.note.as_ref().map(|_| Instant::now());
         let dialled = dial(pool, plan.key, client.ends, repeats == 0, &mut tried);
         let dialled = dialled.await.map_err(|error| {
             client.front.complain(&error);
             no_server()
         })?;
         let server = Arc::clone(dialled.lease.server());
-        let is_reused = dialled.is_reused;
-        let fault = match once(&mut client, &plan, dialled).await {
+        if let (Some(note), Some(began)) = (&plan.note, began) {
+            note.connected(&server, dialled.lease.queued, began.elapsed());
+        }
+        let (is_reused, index) = (dialled.is_reused, dialled.lease.index());
+        let fault = match once(&mut client, plan, dialled).await {
             Ok(end) => return Ok(end),
             Err(fault) => fault,
         };
         if matches!(fault, Fault::Lost(_) | Fault::Server(_) | Fault::ServerSlow) {
             server.counters.answer_errors.one();
+        }
+        // That a kept connection turns out to be closed says nothing of the server.
+        let is_failure = match fault {
+            Fault::Lost(_) => !is_reused,
+            Fault::Server(_) | Fault::ServerSlow => true,
+            Fault::Bad(_) | Fault::ClientSlow | Fault::ClientGone => false,
+        };
+        if is_failure {
+            pool.outcome(index, false);
         }
         let may_repeat = is_reused && plan.is_repeatable && repeats < pool.config.retries.max;
         if matches!(fault, Fault::Lost(_)) && may_repeat && pool.spend_retry() {
@@ -122,7 +142,7 @@ pub(super) async fn exchange(mut client: Client<'_>, plan: Plan) -> Result<End, 
             repeats += 1;
             continue;
         }
-        return refused(fault, client.front, &plan, &server);
+        return refused(fault, client.front, plan, &server);
     }
 }
 
@@ -192,6 +212,17 @@ async fn once(client: &mut Client<'_>, plan: &Plan, dialled: Dialled) -> Result<
     } else if done.end != End::Reset {
         origin.finish_now();
     }
+    if let Some(note) = &plan.note
+        && !done.is_broken
+        && done.end != End::Reset
+    {
+        note.whole();
+    }
+    if done.is_broken {
+        plan.pool.outcome(lease.index(), false);
+    } else {
+        plan.pool.answered(lease.index(), done.status);
+    }
     // Not before, so that whoever gets the place finds the connection.
     drop(lease);
     Ok(done.end)
@@ -200,6 +231,10 @@ async fn once(client: &mut Client<'_>, plan: &Plan, dialled: Dialled) -> Result<
 /// What is left after an answer.
 struct Done {
     end: End,
+    /// 0, if it says nothing of the server.
+    status: u16,
+    /// The server has broken off its answer.
+    is_broken: bool,
     server_persists: bool,
 }
 
@@ -207,6 +242,8 @@ impl Done {
     const fn with(end: End) -> Self {
         Self {
             end,
+            status: 0,
+            is_broken: false,
             server_persists: false,
         }
     }
@@ -226,12 +263,14 @@ async fn without_body(
         limit,
         read_answer(client.stream, client.front, plan, (server, origin), arrived),
     );
-    let answer = answer.await.map_err(|_| Fault::ServerSlow)??;
+    let mut answer = answer.await.map_err(|_| Fault::ServerSlow)??;
     if answer.upgrades {
         return Ok(upgraded(client, answer, (server, origin), arrived).await);
     }
     let closes = closes(client.front, plan, &answer);
     let (framing, server_persists) = (answer.framing, answer.persists);
+    let (status, has_end) = (answer.status, has_end(plan, answer.sent_as()));
+    let squeeze = answer.squeeze.take();
     let down = download(
         client.stream,
         client.front,
@@ -241,11 +280,10 @@ async fn without_body(
         closes,
         arrived,
     );
-    let recode = recode(plan);
-    let result = down
-        .run(framing, recode, client.front.config.head_bytes_max)
-        .await;
-    let mut done = finished(result, closes, has_end(plan, framing), server);
+    let max = client.front.config.head_bytes_max;
+    let result = forwarded(down, (framing, squeeze), plan, max).await;
+    let mut done = finished(result, closes, has_end, server);
+    done.status = status;
     done.server_persists &= server_persists;
     Ok(done)
 }
@@ -269,7 +307,7 @@ async fn with_body(
     let mut upload = pin!(upload.run(plan.framing, Recode::Chunks, config.head_bytes_max));
     let mut is_going = true;
     let mut is_whole = false;
-    let answer = {
+    let mut answer = {
         let mut answer = pin!(read_answer(stream, front, plan, (server, origin), arrived));
         tokio::select! {
             biased;
@@ -284,6 +322,8 @@ async fn with_body(
     };
     let closes = closes(front, plan, &answer) || !is_whole;
     let (framing, server_persists) = (answer.framing, answer.persists);
+    let (status, has_end) = (answer.status, has_end(plan, answer.sent_as()));
+    let squeeze = answer.squeeze.take();
     let down = download(
         stream,
         front,
@@ -293,7 +333,8 @@ async fn with_body(
         closes,
         arrived,
     );
-    let mut down = pin!(down.run(framing, recode(plan), config.head_bytes_max));
+    let max = config.head_bytes_max;
+    let mut down = pin!(forwarded(down, (framing, squeeze), plan, max));
     let result = loop {
         tokio::select! {
             biased;
@@ -307,7 +348,8 @@ async fn with_body(
             result = &mut down => break result,
         }
     };
-    let mut done = finished(result, closes, has_end(plan, framing), server);
+    let mut done = finished(result, closes, has_end, server);
+    done.status = status;
     done.server_persists &= server_persists && is_whole;
     if done.end == End::Close && !is_whole {
         done.end = End::Linger;
@@ -331,7 +373,7 @@ fn sent(uploaded: Result<(), Broken>) -> Result<bool, Fault> {
 
 fn to_server<'a>(
     front: &'a Front,
-    plan: &Plan,
+    plan: &'a Plan,
     server: &'a Server,
     origin: &'a Stream,
 ) -> Target<'a> {
@@ -339,6 +381,7 @@ fn to_server<'a>(
         stream: origin,
         patience: Patience::each(plan.pool.config.timeouts.body),
         counters: [&server.counters.bytes_in, &front.counters.bytes_in],
+        noted: plan.note.as_ref().map(|note| &note.bytes_in),
     }
 }
 
@@ -346,7 +389,7 @@ fn to_server<'a>(
 fn download<'a>(
     stream: &'a Stream,
     front: &'a Front,
-    plan: &Plan,
+    plan: &'a Plan,
     (server, origin): (&'a Server, &'a Stream),
     answer: Answer,
     closes: bool,
@@ -362,9 +405,24 @@ fn download<'a>(
             stream,
             patience: Patience::in_all(config.timeouts.body, config.body_rate_min),
             counters: [&server.counters.bytes_out, &front.counters.bytes_out],
+            noted: plan.note.as_ref().map(|note| &note.bytes_out),
         },
         buffer: arrived,
         out,
+    }
+}
+
+/// Forwards the body of an answer.
+async fn forwarded(
+    down: Transfer<'_>,
+    (framing, squeeze): (Framing, Option<Squeeze>),
+    plan: &Plan,
+    trailer_bytes_max: usize,
+) -> Result<(), Broken> {
+    match squeeze {
+        // Few answers are compressed: the others keep no room for it.
+        Some(squeeze) => Box::pin(down.squeeze(framing, squeeze, trailer_bytes_max)).await,
+        None => down.run(framing, recode(plan), trailer_bytes_max).await,
     }
 }
 
@@ -379,7 +437,7 @@ fn recode(plan: &Plan) -> Recode {
 
 /// Whether the client's connection ends after the answer.
 fn closes(front: &Front, plan: &Plan, answer: &Answer) -> bool {
-    !plan.persists || !has_end(plan, answer.framing) || front.is_closing()
+    !plan.persists || !has_end(plan, answer.sent_as()) || front.is_closing()
 }
 
 /// Whether the client sees where the answer ends, and so whether all of it has come.
@@ -394,6 +452,8 @@ fn has_end(plan: &Plan, framing: Framing) -> bool {
 fn finished(result: Result<(), Broken>, closes: bool, has_end: bool, server: &Server) -> Done {
     match result {
         Ok(()) => Done {
+            status: 0,
+            is_broken: false,
             end: if closes { End::Close } else { End::Next },
             server_persists: true,
         },
@@ -402,7 +462,10 @@ fn finished(result: Result<(), Broken>, closes: bool, has_end: bool, server: &Se
         Err(Broken::From(_) | Broken::Bad(_)) => {
             server.counters.answer_errors.one();
             // Otherwise it would take what has come for the whole.
-            Done::with(if has_end { End::Close } else { End::Reset })
+            Done {
+                is_broken: true,
+                ..Done::with(if has_end { End::Close } else { End::Reset })
+            }
         }
     }
 }

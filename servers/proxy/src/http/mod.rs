@@ -10,7 +10,7 @@
 //! - `chunks`: bodies in chunks, read strictly and written anew.
 //! - `rewrite`: the heads that are passed on.
 //! - `patience`: how long somebody may take.
-//! - `body`: forwards a body.
+//! - `body`: forwards a body; `squeeze` compresses it on its way.
 //! - `exchange`: one request and its answer, whose head `answer` reads.
 //! - `connection`: one request after the other.
 //! - `refusal`: answers of the proxy itself.
@@ -25,6 +25,7 @@ mod head;
 mod patience;
 mod refusal;
 mod rewrite;
+mod squeeze;
 
 pub use chunks::{BadChunk, Decoder, Recode};
 pub use connection::serve;
@@ -32,4 +33,5 @@ pub(crate) use connection::{linger, of_client};
 pub use framing::Framing;
 pub use head::{BadHead, HEADERS_MAX, HeadEnd, Request, Response, Storage, storage};
 pub use refusal::Refusal;
+pub(crate) use refusal::reason;
 pub use rewrite::{OfRequest, OfResponse};

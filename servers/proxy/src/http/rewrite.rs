@@ -7,26 +7,34 @@ use httparse::Header;
 
 use super::framing::Framing;
 use super::head::{Request, Response, connection_tokens};
+use crate::compress::{Form, weak};
 use crate::config::ForwardedFor;
+use crate::policy::{Lines, Passage};
 
 /// What the proxy adds to a request.
 #[derive(Clone, Copy, Debug)]
-pub struct OfRequest {
+pub struct OfRequest<'a> {
     /// Whose it is; nobody knows that on a Unix socket.
     pub client: Option<IpAddr>,
     /// It came over TLS.
     pub is_tls: bool,
     /// What becomes of `X-Forwarded-For`, and of `X-Forwarded-Proto`.
     pub forwarded_for: ForwardedFor,
+    /// What the configuration changes.
+    pub passage: Option<&'a Passage>,
 }
 
 /// What the proxy makes of an answer.
 #[derive(Clone, Copy, Debug)]
-pub struct OfResponse {
+pub struct OfResponse<'a> {
     /// How the body is passed on.
     pub framing: Framing,
     /// The protocol changes.
     pub upgrades: bool,
+    /// What the configuration changes.
+    pub passage: Option<&'a Passage>,
+    /// Whether the body is compressed.
+    pub form: &'a Form,
 }
 
 /// Headers that concern one connection, or are written anew.
@@ -49,17 +57,23 @@ const FORWARDED_FOR: &str = "x-forwarded-for";
 
 const FORWARDED_PROTO: &str = "x-forwarded-proto";
 
-impl OfRequest {
+impl OfRequest<'_> {
     /// Writes the head of a request, as HTTP/1.1.
     pub fn write(&self, request: &Request<'_>, out: &mut Vec<u8>) {
         out.extend_from_slice(request.method.as_bytes());
         out.push(b' ');
-        out.extend_from_slice(request.target.as_bytes());
+        let target = self.passage.and_then(|passage| passage.target.as_deref());
+        out.extend_from_slice(target.unwrap_or(request.target).as_bytes());
         out.extend_from_slice(b" HTTP/1.1\r\nhost: ");
-        out.extend_from_slice(request.host.as_bytes());
+        let host = self.passage.and_then(|passage| passage.host.as_deref());
+        out.extend_from_slice(host.unwrap_or(request.host).as_bytes());
         out.extend_from_slice(b"\r\n");
         for header in passed_on(request.headers) {
             let is = |name: &str| header.name.eq_ignore_ascii_case(name);
+            let passage = self.passage;
+            if passage.is_some_and(|passage| passage.drops_of_request(header.name)) {
+                continue;
+            }
             if is("host") || (is("expect") && !request.expects_continue) {
                 continue;
             }
@@ -73,6 +87,7 @@ impl OfRequest {
         }
         self.forwarded_for(request.headers, out);
         self.forwarded_proto(request.headers, out);
+        lines(self.passage.map(|passage| &passage.request), out);
         framing(request.framing, out);
         if let Some(protocol) = request.upgrade {
             out.extend_from_slice(b"connection: upgrade\r\n");
@@ -125,7 +140,7 @@ impl OfRequest {
     }
 }
 
-impl OfResponse {
+impl OfResponse<'_> {
     /// Writes the head of an answer, as HTTP/1.1, without its end.
     pub fn write(&self, response: &Response<'_>, out: &mut Vec<u8>) {
         // Writing to memory cannot fail.
@@ -134,9 +149,18 @@ impl OfResponse {
             "HTTP/1.1 {:03} {}\r\n",
             response.status, response.reason
         );
-        for header in passed_on(response.headers) {
+        let drops = |name: &str| {
+            let passage = self.passage;
+            passage.is_some_and(|passage| passage.drops_of_response(name)) || self.form.drops(name)
+        };
+        for header in passed_on(response.headers).filter(|header| !drops(header.name)) {
             line(header.name, header.value, out);
         }
+        // Interim answers are not what the configuration means.
+        if response.status >= 200 || self.upgrades {
+            lines(self.passage.map(|passage| &passage.response), out);
+        }
+        self.coded(response.headers, out);
         match (self.framing, response.length_said) {
             // Of what the answer to another method would have.
             (Framing::None, Some(length)) => framing(Framing::Length(length), out),
@@ -147,6 +171,22 @@ impl OfResponse {
             let protocol = |header: &&Header<'_>| header.name.eq_ignore_ascii_case("upgrade");
             if let Some(header) = response.headers.iter().find(protocol) {
                 line("upgrade", header.value, out);
+            }
+        }
+    }
+
+    /// Says how the body is compressed, and that other clients may get another one.
+    fn coded(&self, headers: &[Header<'_>], out: &mut Vec<u8>) {
+        if self.form.varies(headers) {
+            line("vary", b"accept-encoding", out);
+        }
+        if let Some(coding) = self.form.coding() {
+            line("content-encoding", coding.name().as_bytes(), out);
+            let mut tags = headers.iter();
+            let tag = tags.find(|header| header.name.eq_ignore_ascii_case("etag"));
+            let is_dropped = self.passage.is_some_and(|it| it.drops_of_response("etag"));
+            if let Some(tag) = tag.filter(|_| !is_dropped) {
+                line("etag", &weak(tag.value), out);
             }
         }
     }
@@ -200,6 +240,12 @@ fn looks_like_one(name: &str) -> bool {
     name.contains('_') && OF_CONNECTION.iter().chain(&KEPT).any(is)
 }
 
+fn lines(lines: Option<&Lines>, out: &mut Vec<u8>) {
+    for (name, value) in lines.into_iter().flatten() {
+        line(name, value.as_bytes(), out);
+    }
+}
+
 fn line(name: &str, value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b": ");
@@ -235,6 +281,7 @@ mod tests {
             client,
             is_tls: true,
             forwarded_for,
+            passage: None,
         }
         .write(&request, &mut out);
         String::from_utf8(out).unwrap()
@@ -317,7 +364,13 @@ mod tests {
             let response = Response::parse(text.as_bytes(), is_for_head, &mut storage).unwrap();
             let (framing, upgrades) = (response.framing, false);
             let mut out = Vec::new();
-            OfResponse { framing, upgrades }.write(&response, &mut out);
+            OfResponse {
+                framing,
+                upgrades,
+                passage: None,
+                form: &Form::Fixed,
+            }
+            .write(&response, &mut out);
             OfResponse::end(closes, is_old, &mut out);
             String::from_utf8(out).unwrap()
         };

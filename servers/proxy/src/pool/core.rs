@@ -9,11 +9,14 @@
 //!     ready ──▶ drain ──▶ maintenance ──▶ ready     what operators say, in any order
 //! ```
 //!
-//! A server gets work while it is up, ready, has a weight and has room.
+//! A server gets work while it is up, ready, has a weight and has room, and is not ejected. Backups
+//! get some while there are no others; and while there are no backups either, those that are
+//! ejected do.
 
 use std::time::Duration;
 
-use crate::config::Balance;
+use super::outlier::{Record, Verdict};
+use crate::config::{Balance, Outliers};
 
 /// What operators say of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +68,10 @@ pub struct Member {
     pub active_max: usize,
     /// Since when it has been up or down.
     pub since: Duration,
+    /// It gets something only while there are no others.
+    pub backup: bool,
+    /// What became of its requests.
+    pub record: Record,
     /// Checks in a row that say the opposite.
     against: u32,
     /// Where a slow start began, while it lasts.
@@ -81,8 +88,34 @@ pub struct Core {
     balance: Balance,
     slow_start: Option<Duration>,
     members: Vec<Member>,
+    outliers: Option<Outliers>,
+    /// Connections in use, of all.
+    active: usize,
+    active_max: usize,
     /// Kept from one choice to the next, so that none allocates.
     candidates: Vec<usize>,
+}
+
+/// Which servers are chosen from.
+#[derive(Clone, Copy, Debug)]
+enum Tier {
+    /// Those that are no backups.
+    Others,
+    Backups,
+    /// All, since nothing else is left.
+    Ejected,
+}
+
+impl Tier {
+    fn has(self, member: &Member, now: Duration) -> bool {
+        let is_in = || !member.record.is_out(now);
+        member.is_usable()
+            && match self {
+                Self::Others => !member.backup && is_in(),
+                Self::Backups => member.backup && is_in(),
+                Self::Ejected => true,
+            }
+    }
 }
 
 /// Weights are multiplied by this, so that a server that starts slowly can have a part of one.
@@ -98,6 +131,8 @@ impl Member {
             active: 0,
             active_max,
             since: Duration::ZERO,
+            backup: false,
+            record: Record::default(),
             against: 0,
             starting: None,
             owed: 0,
@@ -135,8 +170,16 @@ impl Core {
             balance,
             slow_start,
             members,
+            outliers: None,
+            active: 0,
+            active_max: usize::MAX,
             candidates,
         }
+    }
+
+    /// Sets how many connections all servers may have together, and when one is ejected.
+    pub fn limit(&mut self, active_max: usize, outliers: Option<Outliers>) {
+        (self.active_max, self.outliers) = (active_max, outliers);
     }
 
     /// The servers.
@@ -147,9 +190,15 @@ impl Core {
     /// Chooses a server and counts a connection to it. Those that were tried come last; a key
     /// matters if the choice is by hash.
     pub fn choose(&mut self, now: Duration, key: u64, tried: &[usize]) -> Choice {
+        let Some(tier) = self.tier(now) else {
+            return Choice::NoneUp;
+        };
+        if self.active >= self.active_max {
+            return Choice::Busy;
+        }
         let fits = |core: &Self, index: usize, again: bool| {
             let member = &core.members[index];
-            member.is_usable() && member.has_room() && tried.contains(&index) == again
+            tier.has(member, now) && member.has_room() && tried.contains(&index) == again
         };
         let mut candidates = std::mem::take(&mut self.candidates);
         for again in [false, true] {
@@ -157,16 +206,37 @@ impl Core {
             candidates.extend((0..self.members.len()).filter(|&index| fits(self, index, again)));
             if let Some(index) = self.best(now, key, &candidates) {
                 self.candidates = candidates;
-                self.members[index].active += 1;
+                self.active += 1;
+                let member = &mut self.members[index];
+                member.active += 1;
+                if let Some(outliers) = &self.outliers {
+                    member.record.chosen(now, outliers);
+                }
                 return Choice::Server(index);
             }
         }
         self.candidates = candidates;
-        if self.members.iter().any(Member::is_usable) {
-            Choice::Busy
-        } else {
-            Choice::NoneUp
-        }
+        Choice::Busy
+    }
+
+    /// The first that has a server.
+    fn tier(&self, now: Duration) -> Option<Tier> {
+        let tiers = [Tier::Others, Tier::Backups, Tier::Ejected];
+        let has = |tier: &Tier| self.members.iter().any(|member| tier.has(member, now));
+        tiers.into_iter().find(has)
+    }
+
+    /// Notes what became of something that a server was chosen for.
+    pub fn outcome(&mut self, index: usize, good: bool, now: Duration) -> Verdict {
+        let Some(outliers) = self.outliers else {
+            return Verdict::None;
+        };
+        let usable = self.members.iter().filter(|member| member.is_usable());
+        let out = usable.clone().filter(|member| member.record.is_ejected());
+        let (out, usable) = (out.count() + 1, usable.count());
+        let may_eject = || out * 100 <= usable * outliers.ejected_percent_max as usize;
+        let record = &mut self.members[index].record;
+        record.note(good, now, &outliers, may_eject)
     }
 
     /// A connection has ended.
@@ -174,6 +244,7 @@ impl Core {
         let member = &mut self.members[index];
         debug_assert!(member.active > 0, "more connections ended than began");
         member.active = member.active.saturating_sub(1);
+        self.active = self.active.saturating_sub(1);
     }
 
     /// Notes what a check found.
@@ -206,6 +277,8 @@ impl Core {
         }
         member.up = up;
         member.since = now;
+        // What it was before does not count for what it is now.
+        member.record = Record::default();
         if up {
             member.starting = slow.then_some(now);
             Change::Up

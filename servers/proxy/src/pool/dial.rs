@@ -85,6 +85,7 @@ pub async fn dial(
         };
         let server = Arc::clone(lease.server());
         server.counters.connect_errors.one();
+        pool.outcome(lease.index(), false);
         if retries >= pool.config.retries.max || !pool.spend_retry() {
             return Err(NoConnection::Failed {
                 server: format!("{}/{}", pool.name, server.config.name),

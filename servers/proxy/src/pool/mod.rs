@@ -7,12 +7,14 @@
 mod budget;
 mod core;
 mod dial;
+mod outlier;
 mod queue;
 mod server;
 
 pub use self::core::{Admin, Change, Choice, Core, Member, hash};
 pub use budget::Budget;
 pub use dial::{Dialled, NoConnection, dial};
+pub use outlier::Verdict;
 pub use server::Server;
 
 use std::collections::BTreeMap;
@@ -48,6 +50,8 @@ struct State {
 pub struct Lease {
     pool: Arc<Pool>,
     index: usize,
+    /// How long it was waited for.
+    pub queued: Duration,
 }
 
 /// Why there is no server.
@@ -82,11 +86,9 @@ impl Pool {
         let mut members = Vec::new();
         for server in &config.servers {
             let server = server.get_ref();
-            members.push(Member::new(
-                &server.name,
-                server.weight,
-                server.connections_max,
-            ));
+            let mut member = Member::new(&server.name, server.weight, server.connections_max);
+            member.backup = server.backup;
+            members.push(member);
             let known = before.and_then(|before| before.server(&server.name));
             let known = known.filter(|(_, known)| known.config == *server && same_tls);
             servers.push(match known {
@@ -99,6 +101,8 @@ impl Pool {
             });
         }
         let mut core = Core::new(config.balance, config.slow_start, members);
+        let outliers = config.outliers.as_ref().map(|outliers| *outliers.get_ref());
+        core.limit(config.requests_max, outliers);
         if let Some(before) = before {
             let state = before.state();
             for (index, server) in servers.iter().enumerate() {
@@ -193,7 +197,10 @@ impl Pool {
         };
         let limit = self.config.queue.timeout;
         match timeout(limit, waiting).await {
-            Ok(Ok(lease)) => Ok(lease),
+            Ok(Ok(mut lease)) => {
+                lease.queued = self.age().saturating_sub(now);
+                Ok(lease)
+            }
             _ => Err(NoServer::QueueTimeout(self.name.clone(), limit)),
         }
     }
@@ -217,6 +224,32 @@ impl Pool {
         let (now, counts) = (self.age(), (check.rise, check.fall));
         let change = self.change(|core| core.checked(index, good, counts, now));
         self.follow(index, change)
+    }
+
+    /// Notes what became of a request or a connection, by which a server may be ejected.
+    pub fn outcome(&self, index: usize, good: bool) {
+        if self.config.outliers.is_none() {
+            return;
+        }
+        let verdict = self.state().core.outcome(index, good, self.age());
+        let server = &self.servers[index];
+        let (pool, name) = (&self.name, &server.config.name);
+        match verdict {
+            Verdict::None => {}
+            Verdict::Ejected(time) => {
+                server.counters.ejections.one();
+                eprintln!("evenkeel-proxy: server {pool}/{name} is ejected for {time:?}");
+            }
+            Verdict::Back => eprintln!("evenkeel-proxy: server {pool}/{name} is back"),
+        }
+    }
+
+    /// Notes the status of an answer, in the same way.
+    pub fn answered(&self, index: usize, status: u16) {
+        if let Some(outliers) = &self.config.outliers {
+            let is_error = outliers.get_ref().server_errors && status >= 500;
+            self.outcome(index, !is_error);
+        }
     }
 
     /// Says that a server is up or down, until checks say otherwise.
@@ -254,6 +287,7 @@ impl Pool {
         Lease {
             pool: Arc::clone(self),
             index,
+            queued: Duration::ZERO,
         }
     }
 

@@ -102,6 +102,7 @@ mod tests {
                 connections_max: 1,
                 send_proxy: None,
                 disabled: false,
+                backup: false,
             },
             None,
         )

@@ -30,6 +30,7 @@ use evenkeel::time::{Instant, sleep, timeout};
 use evenkeel::{Class, ClassConfig};
 use tokio::sync::{Semaphore, watch};
 
+use crate::access_log::{self, Log, Logs};
 use crate::admin;
 use crate::config::{self, Config, ConfigError};
 use crate::counters::Counter;
@@ -38,6 +39,9 @@ use crate::socket::Address;
 
 /// How often idle connections to servers are looked through.
 const SWEEP: Duration = Duration::from_secs(1);
+
+/// How long a log may take for its last lines.
+const LOG_MAX: Duration = Duration::from_secs(1);
 
 /// Why the proxy cannot begin, or not with another configuration.
 #[derive(Debug, thiserror::Error)]
@@ -85,6 +89,16 @@ pub enum ServerError {
         name: String,
         /// What is wrong.
         error: evenkeel::ClassError,
+    },
+    /// A log cannot be opened.
+    #[error("log {name} cannot open {to}: {error}")]
+    Log {
+        /// The log.
+        name: String,
+        /// Where it goes.
+        to: access_log::Target,
+        /// The system's error.
+        error: io::Error,
     },
     /// There are too few descriptors.
     #[error("{0}")]
@@ -159,7 +173,7 @@ impl Server {
             None => None,
         };
         let page = match process.admin_page {
-            Some(address) => match evenkeel_admin::listen(&address).await {
+            Some(address) => match page(&context).listen(&address).await {
                 Ok(page) => Some(page),
                 Err(error) => return Err(ServerError::AdminPage { address, error }),
             },
@@ -206,6 +220,10 @@ impl Server {
         if let Some(page) = self.page {
             page.shutdown().await;
         }
+        // Those of a disk that hangs are not worth to hang, too.
+        for log in context.site().logs.values() {
+            let _ = timeout(LOG_MAX, log.flushed()).await;
+        }
         left
     }
 }
@@ -229,8 +247,16 @@ impl Context {
             );
         }
         self.change(config).await?;
+        self.reopen_logs();
         self.reloads.one();
         Ok(())
+    }
+
+    /// Has the files of all logs opened anew, as when they were renamed.
+    pub fn reopen_logs(&self) {
+        for log in self.site().logs.values() {
+            log.reopen();
+        }
     }
 
     /// The names of the listeners, and where they listen.
@@ -262,6 +288,7 @@ impl Context {
         }
         let classes = classes(&config)?;
         let before = self.site();
+        let logs = logs(&config, &before.logs).await?;
         let mut bound = Vec::new();
         for (name, listener) in &config.listeners {
             let address = listener.get_ref().bind.get_ref();
@@ -283,7 +310,7 @@ impl Context {
             set.map_err(|error| ServerError::Class { name, error })?;
         }
         let of_name = |name: &str| runtime.class(name);
-        let site = Arc::new(Site::new(config, &before, &self.closing(), of_name));
+        let site = Arc::new(Site::new((config, logs), &before, &self.closing(), of_name));
         running.retain(|place, _| site.fronts.contains_key(place));
         *self.site.lock().unwrap_or_else(PoisonError::into_inner) = site;
         for (place, listener) in bound {
@@ -295,6 +322,25 @@ impl Context {
         }
         Ok(())
     }
+}
+
+/// The page, with the metrics of the proxy as long as it is there.
+fn page(context: &Arc<Context>) -> evenkeel_admin::Builder {
+    let of = Arc::downgrade(context);
+    evenkeel_admin::Builder::new().metrics(move |families| {
+        if let Some(context) = of.upgrade() {
+            admin::add_metrics(&context.site(), families);
+        }
+    })
+}
+
+async fn logs(config: &Config, before: &Logs) -> Result<Logs, ServerError> {
+    let opened = Log::open_all(&config.logs, before).await;
+    opened.map_err(|(name, error)| ServerError::Log {
+        to: config.logs[&name].get_ref().to.clone(),
+        name,
+        error,
+    })
 }
 
 /// The classes that the configuration says something of, with that.

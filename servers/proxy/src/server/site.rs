@@ -11,6 +11,7 @@ use evenkeel::runtime::Handle;
 use evenkeel::time::Instant;
 use tokio::sync::watch;
 
+use crate::access_log::{Log, Logs};
 use crate::check::Checks;
 use crate::config::{self, Config};
 use crate::counters::OfListener;
@@ -32,6 +33,8 @@ pub struct Site {
     pub fronts: BTreeMap<Place, Arc<Front>>,
     /// The pools, by their names.
     pub pools: BTreeMap<String, Arc<Watched>>,
+    /// The logs of requests, by their names.
+    pub logs: Logs,
 }
 
 /// What makes a listener the same one in the next configuration: its address, and its name too if
@@ -79,6 +82,8 @@ pub struct Front {
     pub slots: Arc<Slots>,
     /// What was counted.
     pub counters: Arc<OfListener>,
+    /// The log of its requests.
+    pub log: Option<Arc<Log>>,
     closing: watch::Receiver<bool>,
     complained: Mutex<Option<Instant>>,
 }
@@ -90,35 +95,24 @@ impl Site {
             config: Config {
                 process: config.process.clone(),
                 classes: BTreeMap::new(),
+                logs: BTreeMap::new(),
                 listeners: BTreeMap::new(),
                 pools: BTreeMap::new(),
             },
             fronts: BTreeMap::new(),
             pools: BTreeMap::new(),
+            logs: Logs::new(),
         }
     }
 
     /// The next one. A pool of which nothing changed is the same one as before.
     pub(super) fn new(
-        config: Config,
+        (config, logs): (Config, Logs),
         before: &Site,
         closing: &watch::Receiver<bool>,
         classes: impl Fn(&str) -> Option<Class>,
     ) -> Self {
-        let mut pools = BTreeMap::new();
-        for (name, pool) in &config.pools {
-            let pool = pool.get_ref();
-            let watched = match before.pools.get(name) {
-                Some(watched) if watched.pool.config == *pool => Arc::clone(watched),
-                known => {
-                    let known = known.map(|watched| &*watched.pool);
-                    let pool = Pool::new(name, pool.clone(), known);
-                    let checks = Checks::begin(&pool);
-                    Arc::new(Watched { pool, checks })
-                }
-            };
-            pools.insert(name.clone(), watched);
-        }
+        let pools = pools(&config, before);
         let by_name: Pools = pools
             .iter()
             .map(|(name, watched)| (name.clone(), Arc::clone(&watched.pool)))
@@ -147,13 +141,22 @@ impl Site {
                 config: listener.clone(),
                 class,
                 tls,
-                router: Router::new(listener, &by_name, class, &classes),
+                router: Router::new(
+                    (name, listener),
+                    &by_name,
+                    class,
+                    &classes,
+                    known.map(|known| &known.router),
+                ),
                 slots: known
                     .map(|known| Arc::clone(&known.slots))
                     .unwrap_or_default(),
                 counters: known
                     .map(|known| Arc::clone(&known.counters))
                     .unwrap_or_default(),
+                log: (listener.log.as_ref())
+                    .and_then(|name| logs.get(name.get_ref()))
+                    .map(Arc::clone),
                 closing: closing.clone(),
                 complained: Mutex::new(None),
             };
@@ -163,6 +166,7 @@ impl Site {
             config,
             fronts,
             pools,
+            logs,
         }
     }
 
@@ -173,6 +177,25 @@ impl Site {
             server.sweep(false);
         }
     }
+}
+
+/// The pools, of which those are the same ones as before of which nothing changed.
+fn pools(config: &Config, before: &Site) -> BTreeMap<String, Arc<Watched>> {
+    let mut pools = BTreeMap::new();
+    for (name, pool) in &config.pools {
+        let pool = pool.get_ref();
+        let watched = match before.pools.get(name) {
+            Some(watched) if watched.pool.config == *pool => Arc::clone(watched),
+            known => {
+                let known = known.map(|watched| &*watched.pool);
+                let pool = Pool::new(name, pool.clone(), known);
+                let checks = Checks::begin(&pool);
+                Arc::new(Watched { pool, checks })
+            }
+        };
+        pools.insert(name.clone(), watched);
+    }
+    pools
 }
 
 impl Front {

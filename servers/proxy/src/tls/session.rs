@@ -62,6 +62,15 @@ impl Session {
         &self.socket
     }
 
+    /// The version that is spoken, such as `1.3`.
+    pub fn version(&self) -> &'static str {
+        match self.with(|tls| tls.protocol_version()) {
+            Some(rustls::ProtocolVersion::TLSv1_2) => "1.2",
+            Some(rustls::ProtocolVersion::TLSv1_3) => "1.3",
+            _ => "",
+        }
+    }
+
     /// The socket, without TLS.
     pub(super) fn into_socket(self) -> Socket {
         self.socket

@@ -3,11 +3,15 @@
 mod admin;
 mod bodies;
 mod classes;
+mod compressed;
 mod http;
 mod limits;
+mod logs;
+mod outliers;
 mod pools;
 mod refused;
 mod reload;
+mod rules;
 mod support;
 mod tcp;
 mod tls;

@@ -7,7 +7,7 @@ mod program;
 mod secured;
 
 pub(crate) use certificates::{Authority, Issued};
-pub(crate) use client::{Client, connected};
+pub(crate) use client::{Answer, Client, connected};
 pub(crate) use origin::{Origin, Reply, request};
 pub(crate) use program::{Proxy, run_command};
 pub(crate) use secured::{Trust, secured};

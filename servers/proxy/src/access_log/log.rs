@@ -1,0 +1,257 @@
+//! A log at work: its queue, and the task that has a lane write what is in it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use evenkeel::Class;
+use evenkeel::blocking::Lane;
+use evenkeel::time::{Instant, sleep};
+use tokio::sync::Notify;
+use toml::Spanned;
+
+use super::format::Record;
+use super::queue::{Added, Queue};
+use super::sink::Sink;
+use crate::config;
+use crate::counters::Counter;
+
+/// How long lines are gathered, so that one write takes many.
+const GATHER: Duration = Duration::from_millis(20);
+
+/// The time between two complaints.
+const COMPLAINTS: Duration = Duration::from_secs(1);
+
+/// The logs of a configuration, by their names.
+pub type Logs = BTreeMap<String, Arc<Log>>;
+
+/// A log. What waits is still written when this is dropped.
+#[derive(Debug)]
+pub struct Log(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    name: String,
+    config: config::Log,
+    queue: Queue,
+    wakes: Notify,
+    /// Set by whoever wants the target opened anew, and cleared by the task when it has it done.
+    reopens: AtomicBool,
+    /// Set when nobody adds any more; never cleared.
+    ends: AtomicBool,
+    /// Set by the task while it writes.
+    writes: AtomicBool,
+    written: Counter,
+    dropped: Counter,
+    complained: Mutex<Option<Instant>>,
+}
+
+impl Log {
+    /// Opens the logs of a configuration. Those of which nothing changed go on.
+    ///
+    /// # Errors
+    ///
+    /// The name of the log that cannot be opened, and why.
+    pub async fn open_all(
+        logs: &BTreeMap<String, Spanned<config::Log>>,
+        before: &Logs,
+    ) -> Result<Logs, (String, io::Error)> {
+        let mut opened = Logs::new();
+        for (name, config) in logs {
+            let config = config.get_ref();
+            let log = match before.get(name) {
+                Some(known) if known.0.config == *config => Arc::clone(known),
+                _ => {
+                    let log = Self::open(name, config.clone()).await;
+                    Arc::new(log.map_err(|error| (name.clone(), error))?)
+                }
+            };
+            opened.insert(name.clone(), log);
+        }
+        Ok(opened)
+    }
+
+    /// Opens one, and begins to write what is added to it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub async fn open(name: &str, config: config::Log) -> io::Result<Self> {
+        // Lanes have names of which there is one each, and an old log may still be writing.
+        static LANES: AtomicU64 = AtomicU64::new(0);
+        // Relaxed: only that no two get the same number matters.
+        let number = LANES.fetch_add(1, Ordering::Relaxed);
+        let lane = Lane::builder(format!("access-log-{number}")).build();
+        let lane = lane.map_err(io::Error::other)?;
+        let target = config.to.clone();
+        let sink = lane.run(move || Sink::open(&target)).await;
+        let sink = sink.map_err(io::Error::other)??;
+        let shared = Arc::new(Shared {
+            name: name.to_owned(),
+            queue: Queue::new(config.queue_bytes_max),
+            config,
+            wakes: Notify::new(),
+            reopens: AtomicBool::new(false),
+            ends: AtomicBool::new(false),
+            writes: AtomicBool::new(false),
+            written: Counter::default(),
+            dropped: Counter::default(),
+            complained: Mutex::default(),
+        });
+        // Not in the class of a request: a line is written by whoever is there, for all.
+        drop(evenkeel::spawn_in(
+            Class::NORMAL,
+            run(Arc::clone(&shared), lane, sink),
+        ));
+        Ok(Self(shared))
+    }
+
+    /// Adds the line of a request, without waiting. If there is no room, it is left out.
+    pub fn add(&self, record: &Record<'_>) {
+        let mut line = Vec::with_capacity(512);
+        self.0.config.format.write(record, &mut line);
+        match self.0.queue.add(&line) {
+            Added::First => self.0.wakes.notify_one(),
+            Added::More => {}
+            Added::Full => {
+                self.0.dropped.one();
+                self.0.complain(&format_args!(
+                    "lines are left out, as {} takes them too slowly; left out so far: {}",
+                    self.0.config.to,
+                    self.0.dropped.total()
+                ));
+            }
+        }
+    }
+
+    /// Has the target opened anew, as when its file was renamed.
+    pub fn reopen(&self) {
+        // Release: pairs with Acquire in `run`.
+        self.0.reopens.store(true, Ordering::Release);
+        self.0.wakes.notify_one();
+    }
+
+    /// Waits until what was added is written.
+    pub async fn flushed(&self) {
+        /// Somebody waits for this only when the proxy ends.
+        const LOOK: Duration = Duration::from_millis(5);
+        // Acquire: pairs with Release in `run`.
+        while !self.0.queue.is_empty() || self.0.writes.load(Ordering::Acquire) {
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Lines that were written.
+    pub fn written(&self) -> u64 {
+        self.0.written.total()
+    }
+
+    /// Lines that were left out, or could not be written.
+    pub fn dropped(&self) -> u64 {
+        self.0.dropped.total()
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        // Release: pairs with Acquire in `run`.
+        self.0.ends.store(true, Ordering::Release);
+        self.0.wakes.notify_one();
+    }
+}
+
+impl Shared {
+    /// Says something, once in a second.
+    fn complain(&self, what: &dyn std::fmt::Display) {
+        let now = Instant::now();
+        let mut last = self
+            .complained
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if last.is_none_or(|last| now.saturating_duration_since(last) >= COMPLAINTS) {
+            *last = Some(now);
+            drop(last);
+            eprintln!("evenkeel-proxy: log {}: {what}", self.name);
+        }
+    }
+}
+
+/// Writes what is added, until nobody adds any more.
+async fn run(shared: Arc<Shared>, lane: Lane, sink: Sink) {
+    let sink = Arc::new(Mutex::new(sink));
+    let mut empty = Vec::new();
+    loop {
+        shared.wakes.notified().await;
+        // Acquire: pairs with Release in `drop` of `Log`. Whoever added something did it before.
+        let ends = shared.ends.load(Ordering::Acquire);
+        if !ends {
+            sleep(GATHER).await;
+        }
+        // AcqRel: pairs with Release in `reopen`.
+        if shared.reopens.swap(false, Ordering::AcqRel) {
+            reopen(&shared, &lane, &sink).await;
+        }
+        // Release: pairs with Acquire in `flushed`; set before the queue is empty.
+        shared.writes.store(true, Ordering::Release);
+        let (bytes, lines) = shared.queue.take(std::mem::take(&mut empty));
+        if lines > 0 {
+            empty = written(&shared, &lane, &sink, bytes, lines).await;
+        }
+        shared.writes.store(false, Ordering::Release);
+        if ends && shared.queue.is_empty() {
+            return;
+        }
+    }
+}
+
+/// Has the lane write. What cannot be written is counted as left out, and the target is opened
+/// anew. Returns room for more lines.
+async fn written(
+    shared: &Arc<Shared>,
+    lane: &Lane,
+    sink: &Arc<Mutex<Sink>>,
+    bytes: Vec<u8>,
+    lines: u64,
+) -> Vec<u8> {
+    let into = Arc::clone(sink);
+    let wrote = lane.run(move || {
+        let mut sink = into.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = sink.write(&bytes);
+        (bytes, result)
+    });
+    let (bytes, result) = match wrote.await {
+        Ok((bytes, result)) => (bytes, result),
+        Err(error) => (Vec::new(), Err(io::Error::other(error))),
+    };
+    match result {
+        Ok(()) => shared.written.add(lines),
+        Err(error) => {
+            shared.dropped.add(lines);
+            let to = &shared.config.to;
+            shared.complain(&format_args!(
+                "cannot write to {to}: {error}; lines that are lost: {lines}"
+            ));
+            reopen(shared, lane, sink).await;
+        }
+    }
+    bytes
+}
+
+/// Opens the target anew. If it cannot be opened, what was open stays.
+async fn reopen(shared: &Arc<Shared>, lane: &Lane, sink: &Arc<Mutex<Sink>>) {
+    let (target, into) = (shared.config.to.clone(), Arc::clone(sink));
+    let opened = lane.run(move || {
+        let opened = Sink::open(&target)?;
+        *into.lock().unwrap_or_else(PoisonError::into_inner) = opened;
+        Ok::<_, io::Error>(())
+    });
+    let opened = opened
+        .await
+        .unwrap_or_else(|error| Err(io::Error::other(error)));
+    if let Err(error) = opened {
+        let to = &shared.config.to;
+        shared.complain(&format_args!("cannot open {to}: {error}"));
+    }
+}

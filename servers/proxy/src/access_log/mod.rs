@@ -1,0 +1,23 @@
+//! A line for each request: who asked for what, what it was answered with, and how long that took.
+//!
+//! - `note`: what is noted of a request while it is served; its end is the line.
+//! - `format`: how a line is written.
+//! - `queue`: lines that wait to be written, up to a number of bytes.
+//! - `sink`: files, standard output and the system's log; `log` writes there, in a lane.
+//!
+//! ```text
+//!  requests ── a line each, never waiting ──▶ queue ── all at once ──▶ lane ──▶ sink
+//!                                              │ full
+//!                                              └──▶ dropped, counted and said
+//! ```
+
+mod format;
+mod log;
+mod note;
+mod queue;
+mod sink;
+
+pub use format::{Format, Record};
+pub use log::{Log, Logs};
+pub use note::{Note, Timed};
+pub use sink::Target;

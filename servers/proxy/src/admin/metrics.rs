@@ -1,0 +1,296 @@
+//! What the proxy adds to the metrics of the process.
+
+use evenkeel_admin::metrics::{Families, Family, Kind, Rows, Value};
+
+use crate::compress::Compress;
+use crate::counters::{Counter, OfListener, OfServer};
+use crate::policy::Limiter;
+use crate::pool::{Member, Pool, Server};
+use crate::server::{Front, Site};
+
+const fn counter(
+    name: &'static str,
+    labels: &'static [&'static str],
+    help: &'static str,
+) -> Family {
+    Family {
+        name,
+        help,
+        kind: Kind::Counter,
+        unit: None,
+        labels,
+    }
+}
+
+const fn gauge(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Family {
+    Family {
+        name,
+        help,
+        kind: Kind::Gauge,
+        unit: None,
+        labels,
+    }
+}
+
+const fn bytes(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Family {
+    Family {
+        name,
+        help,
+        kind: Kind::Counter,
+        unit: Some("bytes"),
+        labels,
+    }
+}
+
+const LISTENER: &[&str] = &["listener"];
+const ROUTE: &[&str] = &["route"];
+const SERVER: &[&str] = &["pool", "server"];
+const LOG: &[&str] = &["log"];
+
+/// A family, and how its value is read.
+type Of<T, V> = (Family, fn(&T) -> V);
+type Counted<T> = (Family, fn(&T) -> &Counter);
+
+/// Families with a row for each listener.
+const LISTENERS: [Counted<OfListener>; 7] = [
+    (
+        counter("proxy_connections", LISTENER, "Connections that were taken"),
+        |of| &of.connections,
+    ),
+    (
+        counter("proxy_refused", LISTENER, "Connections refused for a limit"),
+        |of| &of.refused,
+    ),
+    (
+        counter("proxy_requests", LISTENER, "Requests whose head was read"),
+        |of| &of.requests,
+    ),
+    (
+        counter(
+            "proxy_bad_requests",
+            LISTENER,
+            "Requests refused for what they say",
+        ),
+        |of| &of.bad_requests,
+    ),
+    (
+        counter(
+            "proxy_answered",
+            LISTENER,
+            "Requests that rules answered: redirects, fixed answers, rates exceeded",
+        ),
+        |of| &of.answered,
+    ),
+    (
+        bytes("proxy_received", LISTENER, "Bytes that clients sent"),
+        |of| &of.bytes_in,
+    ),
+    (
+        bytes("proxy_sent", LISTENER, "Bytes that clients were sent"),
+        |of| &of.bytes_out,
+    ),
+];
+
+/// Families with a row for each limit of a rate.
+const LIMITS: [Of<Limiter, Value>; 3] = [
+    (
+        counter(
+            "proxy_rate_exceeded",
+            ROUTE,
+            "Requests that exceeded a rate",
+        ),
+        |of| Value::Count(of.refused.total()),
+    ),
+    (
+        counter(
+            "proxy_rate_crowded",
+            ROUTE,
+            "Requests of clients for whom a table of rates had no place",
+        ),
+        |of| Value::Count(of.crowded.total()),
+    ),
+    (
+        gauge("proxy_rate_clients", ROUTE, "Clients in a table of rates"),
+        |of| Value::Level(of.clients() as f64),
+    ),
+];
+
+/// Families with a row for each server.
+const SERVERS: [Counted<OfServer>; 5] = [
+    (
+        counter(
+            "proxy_server_chosen",
+            SERVER,
+            "Connections or requests that a server was chosen for",
+        ),
+        |of| &of.chosen,
+    ),
+    (
+        counter(
+            "proxy_server_connect_errors",
+            SERVER,
+            "Connections that failed",
+        ),
+        |of| &of.connect_errors,
+    ),
+    (
+        counter("proxy_server_answer_errors", SERVER, "Answers that failed"),
+        |of| &of.answer_errors,
+    ),
+    (
+        counter(
+            "proxy_server_retries",
+            SERVER,
+            "Attempts after which another one was made",
+        ),
+        |of| &of.retries,
+    ),
+    (
+        counter(
+            "proxy_server_ejections",
+            SERVER,
+            "How often a server was ejected",
+        ),
+        |of| &of.ejections,
+    ),
+];
+
+/// The same, of its state.
+const STATES: [Of<Member, f64>; 3] = [
+    (
+        gauge("proxy_server_usable", SERVER, "1: a server may have work"),
+        |member| f64::from(u8::from(member.is_usable())),
+    ),
+    (
+        gauge(
+            "proxy_server_ejected",
+            SERVER,
+            "1: it is ejected, or being tried again",
+        ),
+        |member| f64::from(u8::from(member.record.is_ejected())),
+    ),
+    (
+        gauge("proxy_server_active", SERVER, "Connections in use"),
+        |member| member.active as f64,
+    ),
+];
+
+/// Families with a row for each compression.
+const COMPRESSIONS: [Counted<Compress>; 4] = [
+    (
+        counter("proxy_compressed", ROUTE, "Answers that were compressed"),
+        |of| &of.answers,
+    ),
+    (
+        counter(
+            "proxy_compress_crowded",
+            ROUTE,
+            "Answers that were not, since there were answers_max already",
+        ),
+        |of| &of.crowded,
+    ),
+    (
+        bytes("proxy_compress_in", ROUTE, "Bytes before compression"),
+        |of| &of.bytes_in,
+    ),
+    (
+        bytes("proxy_compress_out", ROUTE, "Bytes after compression"),
+        |of| &of.bytes_out,
+    ),
+];
+
+const WAITING: Family = gauge("proxy_pool_waiting", &["pool"], "Who waits for a server");
+const LINES: Family = counter("proxy_log_lines", LOG, "Lines that were written to a log");
+const DROPPED: Family = counter("proxy_log_dropped", LOG, "Lines that a log has lost");
+
+/// Adds them all, each once.
+pub(crate) fn add(site: &Site, families: &mut Families<'_>) {
+    for (family, read) in &LISTENERS {
+        families.add(family, |row| {
+            for front in site.fronts.values() {
+                row(&[&front.name], Value::Count(read(&front.counters).total()));
+            }
+        });
+    }
+    for (family, read) in &LIMITS {
+        families.add(family, |row| {
+            for (route, limit) in limits(site.fronts.values().map(|front| &**front)) {
+                row(&[route], read(limit));
+            }
+        });
+    }
+    for (family, read) in &COMPRESSIONS {
+        families.add(family, |row| {
+            for (route, compress) in compressions(site) {
+                row(&[route], Value::Count(read(compress).total()));
+            }
+        });
+    }
+    for (family, read) in &SERVERS {
+        families.add(family, |row| {
+            each_server(site, row, |server, _| {
+                Value::Count(read(&server.counters).total())
+            });
+        });
+    }
+    for (family, read) in &STATES {
+        families.add(family, |row| {
+            each_server(site, row, |_, member| Value::Level(read(member)));
+        });
+    }
+    families.add(&WAITING, |row| {
+        for pool in pools(site) {
+            row(&[&pool.name], Value::Level(pool.waiting() as f64));
+        }
+    });
+    for (family, of_dropped) in [(&LINES, false), (&DROPPED, true)] {
+        families.add(family, |row| {
+            for (name, log) in &site.logs {
+                let lines = if of_dropped {
+                    log.dropped()
+                } else {
+                    log.written()
+                };
+                row(&[name], Value::Count(lines));
+            }
+        });
+    }
+}
+
+/// The limits of rates: those of listeners, by their names, and those of routes.
+pub(super) fn limits<'a>(
+    fronts: impl Iterator<Item = &'a Front>,
+) -> impl Iterator<Item = (&'a str, &'a Limiter)> {
+    fronts.flat_map(|front| {
+        let own = front
+            .router
+            .limit()
+            .map(|limit| (front.name.as_str(), &**limit));
+        let routes = front.router.destinations().filter_map(|destination| {
+            let limit = destination.rules.as_ref()?.own_limit()?;
+            Some((&*destination.route, &**limit))
+        });
+        own.into_iter().chain(routes)
+    })
+}
+
+/// Those of listeners, by their names, and those of routes.
+fn compressions(site: &Site) -> impl Iterator<Item = (&str, &Compress)> {
+    site.fronts.values().flat_map(|front| {
+        let shared = front.router.compress();
+        let shared = shared.map(|shared| (front.name.as_str(), &**shared));
+        shared.into_iter().chain(front.router.own_compressions())
+    })
+}
+
+fn pools(site: &Site) -> impl Iterator<Item = &Pool> {
+    site.pools.values().map(|watched| &*watched.pool)
+}
+
+fn each_server(site: &Site, row: &mut Rows<'_>, read: impl Fn(&Server, &Member) -> Value) {
+    for pool in pools(site) {
+        for (server, member) in pool.servers().iter().zip(&pool.members()) {
+            row(&[&pool.name, &server.config.name], read(server, member));
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! A line for each request.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::net::UnixDatagram;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::support::{Authority, Origin, Proxy, Reply, Trust, until, web};
+
+/// A log `main` that goes there, and a listener with it.
+fn logging(to: &str, more: &str, origin: &Origin) -> String {
+    format!("[log.main]\nto = {to:?}\n{more}\n") + &web("log = \"main\"", "", &[origin])
+}
+
+/// Waits for so many lines.
+fn lines(file: &std::path::Path, count: usize) -> Vec<String> {
+    let read = || fs::read_to_string(file).unwrap_or_default();
+    until("the lines are written", || read().lines().count() >= count);
+    let lines: Vec<String> = read().lines().map(str::to_owned).collect();
+    assert_eq!(lines.len(), count, "{lines:?}");
+    lines
+}
+
+#[test]
+fn each_request_has_its_line_whatever_becomes_of_it() {
+    let origin = Origin::http(|asked| match &*asked.line {
+        "GET /broken" => Reply::End(b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nabc".to_vec()),
+        "GET /bad" => Reply::End(b"ICY 200\r\n\r\n".to_vec()),
+        _ => Reply::text("0123456789"),
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("log");
+    let to = format!("file:{}", file.display());
+    let config = logging(&to, "format = \"json\"", &origin)
+        .replace("log = \"main\"", "log = \"main\"\nrequest_ids = \"keep\"");
+    let proxy = Proxy::start(&config);
+    let mut client = proxy.connect();
+    client.send(
+        "POST /a?b HTTP/1.1\r\nHost: a.example\r\nReferer: r\"\r\nUser-Agent: me\r\n\
+         X-Request-Id: 77\r\nContent-Length: 1000\r\n\r\n",
+    );
+    client.send([b'x'; 1_000]);
+    assert_eq!(client.answer().status, 200);
+    assert_eq!(client.get("/bad").status, 502);
+    let mut client = proxy.connect();
+    client.send("GET /broken HTTP/1.1\r\nHost: a\r\n\r\n");
+    client.ended();
+    let mut client = proxy.connect();
+    client.send("no request\r\n\r\n");
+    assert_eq!(client.answer().status, 400);
+    let lines: Vec<Value> = lines(&file, 4)
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    says_all(&lines[0]);
+    for (line, status, is_whole) in [(1, 502, false), (2, 200, false), (3, 400, false)] {
+        let (status, is_whole) = (Value::from(status), Value::from(is_whole));
+        assert_eq!(
+            (&lines[line]["status"], &lines[line]["whole"]),
+            (&status, &is_whole)
+        );
+    }
+    assert_eq!(lines[3]["method"], "");
+}
+
+/// What is said of the request by POST.
+fn says_all(first: &Value) {
+    for (key, value) in [
+        ("client", "127.0.0.1"),
+        ("listener", "web"),
+        ("route", "web"),
+        ("class", "normal"),
+        ("method", "POST"),
+        ("target", "/a?b"),
+        ("version", "HTTP/1.1"),
+        ("host", "a.example"),
+        ("referer", "r\\\""),
+        ("user_agent", "me"),
+        ("request_id", "77"),
+        ("pool", "app"),
+        ("server", "s0"),
+        ("tls", ""),
+    ] {
+        assert_eq!(first[key], value, "{key}: {first}");
+    }
+    let number = |line: &Value, key: &str| line[key].as_u64().unwrap();
+    assert_eq!(number(first, "status"), 200);
+    assert!(
+        (1_000..2_000).contains(&number(first, "bytes_in")),
+        "{first}"
+    );
+    assert!((10..200).contains(&number(first, "bytes_out")), "{first}");
+    let parts = ["queue_us", "connect_us", "answer_us"].map(|key| number(first, key));
+    assert!(parts[1] > 0 && parts[2] > 0, "{first}");
+    assert!(
+        parts.iter().sum::<u64>() <= number(first, "total_us"),
+        "{first}"
+    );
+    let processor = number(first, "processor_us");
+    assert!(
+        processor > 0 && processor <= number(first, "total_us"),
+        "{first}"
+    );
+    assert_eq!(first["whole"], true);
+}
+
+#[test]
+fn a_file_that_is_renamed_is_opened_anew_at_the_signal() {
+    let origin = Origin::named("x");
+    let directory = tempfile::tempdir().unwrap();
+    let [file, old, older] = ["log", "old", "older"].map(|name| directory.path().join(name));
+    let to = format!("file:{}", file.display());
+    let mut proxy = Proxy::start(&logging(&to, "format = \"common\"", &origin));
+    let mut client = proxy.connect();
+    assert_eq!(client.get("/1").status, 200);
+    assert!(lines(&file, 1)[0].contains("\"GET /1 HTTP/1.1\" 200 "));
+    fs::rename(&file, &old).unwrap();
+    proxy.signal("USR1");
+    until("it is there again", || file.exists());
+    assert_eq!(client.get("/2").status, 200);
+    lines(&file, 1);
+    fs::rename(&file, &older).unwrap();
+    proxy.signal("HUP");
+    until("it is there again", || file.exists());
+    // The last lines are written before the end.
+    assert_eq!(client.get("/3").status, 200);
+    drop(client);
+    proxy.signal("TERM");
+    assert!(proxy.ended().success());
+    assert!(lines(&file, 1)[0].contains("/3"));
+    assert!(lines(&older, 1)[0].contains("/2"));
+    assert!(lines(&old, 1)[0].contains("/1"));
+}
+
+#[test]
+fn the_log_of_the_system_gets_a_datagram_for_each_line() {
+    let origin = Origin::named("x");
+    let authority = Authority::new("ca");
+    let issued = authority.issue("server", &["a.example"]);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("socket");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket
+        .set_read_timeout(Some(super::support::LIMIT))
+        .unwrap();
+    let to = format!("syslog:{}", path.display());
+    let config = logging(&to, "format = \"json\"", &origin)
+        + "[listener.web.tls]\n"
+        + &issued.config("certificate");
+    let proxy = Proxy::start(&config);
+    let mut client = Trust::of(&authority).connect(proxy.address("web"), "a.example");
+    for path in ["/1", "/2"] {
+        assert_eq!(client.get(path).status, 200);
+    }
+    for path in ["/1", "/2"] {
+        let mut buffer = [0; 4_096];
+        let length = socket.recv(&mut buffer).unwrap();
+        let text = std::str::from_utf8(&buffer[..length]).unwrap();
+        assert!(text.starts_with("<134>"), "{text}");
+        let (head, json) = text.split_at(text.find('{').unwrap());
+        assert!(head.contains(" evenkeel-proxy["), "{text}");
+        let object: Value = serde_json::from_str(json).unwrap();
+        assert_eq!(
+            (&object["target"], &object["tls"]),
+            (&path.into(), &"1.3".into())
+        );
+    }
+}
+
+#[test]
+fn a_log_that_takes_nothing_holds_nothing_up_and_what_is_lost_is_counted() {
+    let origin = Origin::named("x");
+    let directory = tempfile::tempdir().unwrap();
+    let pipe = directory.path().join("pipe");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+    // Both ends, so that neither waits for the other one.
+    let mut reader = File::options().read(true).write(true).open(&pipe).unwrap();
+    let to = format!("file:{}", pipe.display());
+    let more = "queue_bytes_max = 16384\nformat = \"combined\"";
+    let proxy = Proxy::start(&logging(&to, more, &origin));
+    let info = |key: &str| {
+        let info: Value = serde_json::from_str(&proxy.ctl("show info json")).unwrap();
+        info[key].as_u64().unwrap()
+    };
+    let mut client = proxy.connect();
+    let target = format!("/{}", "a".repeat(1_500));
+    let mut sent = 0;
+    until("lines are left out", || {
+        for _ in 0..20 {
+            assert_eq!(client.get(&target).status, 200);
+        }
+        sent += 20;
+        info("LogLinesDropped") > 0
+    });
+    proxy.until_said("log main: lines are left out");
+    // When it takes some again, the next lines come.
+    let mut part = [0; 65_536];
+    let mut all = Vec::new();
+    until("a line comes that was asked for later", || {
+        assert_eq!(client.get("/last").status, 200);
+        let came = reader.read(&mut part).unwrap();
+        all.extend_from_slice(&part[..came]);
+        String::from_utf8_lossy(&all).contains("/last")
+    });
+    assert!(info("LogLines") < sent + 1_000);
+}
