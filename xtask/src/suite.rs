@@ -13,10 +13,18 @@ use crate::programs::{self, Ended, Program};
 /// The longest a program may take. The slowest is meant to need a fifth of this.
 const CAP: Duration = Duration::from_secs(600);
 
-/// The packages whose tests wait for disks and for other processes more than they compute: as many
-/// of their programs run at a time as there are cores. Others look at what workers do, and have the
-/// machine for themselves.
-const SIDE_BY_SIDE: [&str; 2] = ["txlog", "txlog-client"];
+/// The packages whose tests wait for disks, for other processes and for compilers more than they
+/// look at what workers do: as many of their programs run at a time as there are cores. Others have
+/// the machine for themselves.
+const SIDE_BY_SIDE: [&str; 7] = [
+    "cameras",
+    "evenkeel-cli",
+    "evenkeel-macros",
+    "proxy",
+    "txlog",
+    "txlog-client",
+    "xtask",
+];
 
 /// Runs all of them, and says at the end which have failed.
 pub(crate) fn run() -> Result<()> {
