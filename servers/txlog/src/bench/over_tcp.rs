@@ -35,6 +35,8 @@ pub struct Tcp {
     pub clients: usize,
     /// How many records of each client are pending.
     pub pipelined: usize,
+    /// How many records there are in a frame of [`batches`].
+    pub batched: usize,
     /// The size of a record.
     pub record_bytes: usize,
     /// How long a turn takes.
@@ -111,6 +113,32 @@ impl<'a> Meter<'a> {
 ///
 /// Those of the server and of the connections.
 pub fn singles(bench: &Tcp) -> Result<TcpTurn, Failure> {
+    let payload = Bytes::from(vec![b'x'; bench.record_bytes]);
+    frame_by_frame(bench, &Request::Append { id: 1, payload })
+}
+
+/// Connections that append one batch after the other, each with one frame. An append takes as long
+/// as its batch.
+///
+/// # Errors
+///
+/// Those of the server and of the connections.
+pub fn batches(bench: &Tcp) -> Result<TcpTurn, Failure> {
+    let record = vec![b'x'; bench.record_bytes];
+    let batch = Request::Batch {
+        id: 1,
+        expected: None,
+        producer: None,
+        not_before: None,
+        records: (0..bench.batched).map(|_| &record).collect(),
+    };
+    let frames = frame_by_frame(bench, &batch)?;
+    let appends = frames.appends * bench.batched as u64;
+    Ok(TcpTurn { appends, ..frames })
+}
+
+/// Connections that send a request again and again, each as soon as the last one is answered.
+fn frame_by_frame(bench: &Tcp, request: &Request) -> Result<TcpTurn, Failure> {
     in_turn(bench, async |bench, address, process| {
         let mut connections = Vec::new();
         for _ in 0..bench.clients {
@@ -119,14 +147,13 @@ pub fn singles(bench: &Tcp) -> Result<TcpTurn, Failure> {
         let latencies = Arc::<SharedLatencies>::default();
         let meter = Meter::start(process);
         let (began, length) = (meter.began, bench.length);
-        let record = Bytes::from(vec![b'x'; bench.record_bytes]);
         let mut tasks = JoinSet::new();
         for mut connection in connections {
-            let (record, latencies) = (record.clone(), Arc::clone(&latencies));
+            let (request, latencies) = (request.clone(), Arc::clone(&latencies));
             tasks.spawn(async move {
                 let mut at = Instant::now();
                 while at.duration_since(began) < length {
-                    connection.append(&record).await?;
+                    connection.append(&request).await?;
                     let now = Instant::now();
                     latencies.record(now.duration_since(at));
                     at = now;
@@ -252,10 +279,9 @@ impl Raw {
         }
     }
 
-    async fn append(&mut self, record: &Bytes) -> Result<u64, Failure> {
-        let payload = record.clone();
-        match self.ask(&Request::Append { id: 1, payload }).await? {
-            Response::Appended { sequence, .. } => Ok(sequence),
+    async fn append(&mut self, request: &Request) -> Result<(), Failure> {
+        match self.ask(request).await? {
+            Response::Appended { .. } | Response::Stored { .. } => Ok(()),
             other => Err(format!("an append was answered with {other:?}").into()),
         }
     }

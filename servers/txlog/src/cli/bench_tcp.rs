@@ -9,7 +9,7 @@ use evenkeel_measure::results::Results;
 use evenkeel_measure::rounds::alternate_aloud;
 use evenkeel_measure::statistics::{Spread, median};
 use evenkeel_measure::table::{Cell, Table};
-use txlog::bench::over_tcp::{Tcp, TcpTurn, pipelined, singles};
+use txlog::bench::over_tcp::{Tcp, TcpTurn, batches, pipelined, singles};
 use txlog::bench::{Bench, one_by_one};
 
 use super::{BenchArguments, Outcome};
@@ -25,9 +25,12 @@ pub(crate) struct TcpArguments {
     /// Append to the server there instead; its processor time is not known then.
     #[arg(long, value_name = "ADDRESS", requires = "tcp")]
     server: Option<String>,
-    /// How many connections append one record at a time.
+    /// How many connections append one record at a time, and then one batch at a time.
     #[arg(long, value_name = "COUNT", default_value_t = 1_000, requires = "tcp")]
     connections: usize,
+    /// How many records there are in such a batch.
+    #[arg(long, value_name = "COUNT", default_value_t = 16, requires = "tcp")]
+    batched: usize,
     /// How many clients have several records pending.
     #[arg(long, value_name = "COUNT", default_value_t = 16, requires = "tcp")]
     clients: usize,
@@ -62,16 +65,19 @@ pub(crate) fn run(arguments: &BenchArguments) -> Outcome {
             server: given.server.clone(),
             clients,
             pipelined: given.pipelined,
+            batched: given.batched.max(1),
             record_bytes: arguments.record_bytes,
             length: Duration::try_from_secs_f64(arguments.seconds)?,
         })
     };
     let (many, few) = (tcp(given.connections)?, tcp(given.clients)?);
-    let one_at_a_time: [Candidate<'_>; 2] = [
+    let in_batches = format!("txlog, {} a frame", many.batched);
+    let one_at_a_time: [Candidate<'_>; 3] = [
         ("sync each".to_owned(), Box::new(|| sync_each(arguments))),
         ("txlog".to_owned(), Box::new(|| singles(&many))),
+        (in_batches, Box::new(|| batches(&many))),
     ];
-    let title = format!("{} connections, one append at a time", given.connections);
+    let title = format!("{} connections, one frame at a time", given.connections);
     compare(&title, arguments, &one_at_a_time, &mut results)?;
     let mut pipelining: Vec<Candidate<'_>> = Vec::new();
     add_jetstream(&mut pipelining, given, &few);
@@ -129,7 +135,7 @@ fn sync_each(arguments: &BenchArguments) -> Result<TcpTurn, Failure> {
     })
 }
 
-/// Lets the candidates take turns, and prints what came of it: of the last one beside the first.
+/// Lets the candidates take turns, and prints what came of it: of each beside the first.
 fn compare(
     title: &str,
     arguments: &BenchArguments,
@@ -145,41 +151,45 @@ fn compare(
     });
     let table = Table::new(title, COLUMNS, rows.map(cells));
     println!("{table}");
-    let mut said = Vec::new();
-    for (name, turns) in names().zip(&turns) {
-        let per_second: Vec<f64> = turns.iter().map(TcpTurn::per_second).collect();
-        let server: Vec<f64> = turns.iter().filter_map(TcpTurn::server_us).collect();
-        let load: Vec<f64> = turns.iter().filter_map(TcpTurn::load_share).collect();
-        let mut line = format!("{name}: {} appends/s", spread_of(&per_second, 0));
-        if !server.is_empty() {
-            let each = spread_of(&server, 2);
-            line = format!("{line}; the server's processor time: {each} us each");
-        }
-        if !load.is_empty() {
-            let busy = spread_of(&load, 2);
-            line = format!("{line}; the clients kept {busy} processors busy");
-        }
-        said.push(line);
-    }
-    if let [first, .., last] = &turns[..] {
-        let ratios: Vec<f64> = first
-            .iter()
-            .zip(last)
-            .map(|(first, last)| last.per_second() / first.per_second())
+    let each = names()
+        .zip(&turns)
+        .map(|(name, turns)| summary(name, turns));
+    let ratios = names().zip(&turns).skip(1).map(|(name, later)| {
+        let pairs = turns[0].iter().zip(later);
+        let ratios: Vec<f64> = pairs
+            .map(|(first, later)| later.per_second() / first.per_second())
             .collect();
-        let name = &candidates[0].0;
-        said.push(format!(
-            "txlog: {} times the appends of {name}; medians of the rounds, and the least and the \
+        format!(
+            "{name}: {} times the appends of {}; medians of the rounds, and the least and the \
              greatest",
-            spread_of(&ratios, 1)
-        ));
-    }
+            spread_of(&ratios, 1),
+            candidates[0].0,
+        )
+    });
+    let said: Vec<String> = each.chain(ratios).collect();
     for line in &said {
         println!("{line}");
     }
     println!();
     results.add(table, said)?;
     Ok(())
+}
+
+/// What one candidate came to, over its rounds.
+fn summary(name: &str, turns: &[TcpTurn]) -> String {
+    let per_second: Vec<f64> = turns.iter().map(TcpTurn::per_second).collect();
+    let server: Vec<f64> = turns.iter().filter_map(TcpTurn::server_us).collect();
+    let load: Vec<f64> = turns.iter().filter_map(TcpTurn::load_share).collect();
+    let mut line = format!("{name}: {} appends/s", spread_of(&per_second, 0));
+    if !server.is_empty() {
+        let each = spread_of(&server, 2);
+        line = format!("{line}; the server's processor time: {each} us each");
+    }
+    if !load.is_empty() {
+        let busy = spread_of(&load, 2);
+        line = format!("{line}; the clients kept {busy} processors busy");
+    }
+    line
 }
 
 /// The median, the least and the greatest.

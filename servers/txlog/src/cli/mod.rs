@@ -311,10 +311,10 @@ pub(crate) struct VerifyArguments {
 /// last line, how many times the appends of one sync each that came to.
 ///
 /// With --tcp the appends come over TCP to a server that is a process of its own: first those of
-/// 1 000 connections, each with one at a time, beside one sync for each record; then those of 16
-/// clients with 64 pending each, beside a JetStream that syncs each record, if a nats-server of
-/// version 2.10 or newer is installed. Servers and clients share this machine's processors: the
-/// table says how much each takes.
+/// 1 000 connections, each with one at a time, and with one batch of 16 at a time, beside one sync
+/// for each record; then those of 16 clients with 64 pending each, beside a JetStream that syncs
+/// each record, if a nats-server of version 2.10 or newer is installed. Servers and clients share
+/// this machine's processors: the table says how much each takes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
