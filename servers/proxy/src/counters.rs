@@ -5,6 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::refusals::Refusals;
 use crate::tls::Session;
 
 /// A number that only grows.
@@ -21,6 +22,12 @@ impl Counter {
     pub fn add(&self, number: u64) {
         // Relaxed: a statistic.
         self.0.fetch_add(number, Ordering::Relaxed);
+    }
+
+    /// None, from now on.
+    pub fn clear(&self) {
+        // Relaxed: a statistic.
+        self.0.store(0, Ordering::Relaxed);
     }
 
     /// How many there have been.
@@ -41,6 +48,8 @@ pub struct OfListener {
     pub requests: Counter,
     /// Requests that were answered with an error for what they say.
     pub bad_requests: Counter,
+    /// The last of them.
+    pub refusals: Refusals,
     /// Requests that rules answered: redirects, fixed answers, and rates that were exceeded.
     pub answered: Counter,
     /// Bytes that clients sent.
@@ -51,6 +60,24 @@ pub struct OfListener {
     pub tls: OfTls,
     /// Handshakes that had to make room for others.
     pub tls_shed: Counter,
+}
+
+impl OfListener {
+    /// Begins anew.
+    pub fn clear(&self) {
+        let all = [
+            &self.connections,
+            &self.refused,
+            &self.requests,
+            &self.bad_requests,
+            &self.bytes_in,
+            &self.bytes_out,
+            &self.tls_shed,
+        ];
+        all.into_iter().for_each(Counter::clear);
+        self.refusals.clear();
+        self.tls.clear();
+    }
 }
 
 /// What was counted of a server.
@@ -80,6 +107,25 @@ pub struct OfServer {
     pub tls: OfTls,
 }
 
+impl OfServer {
+    /// Begins anew.
+    pub fn clear(&self) {
+        let all = [
+            &self.chosen,
+            &self.connect_errors,
+            &self.answer_errors,
+            &self.retries,
+            &self.reused,
+            &self.checks_failed,
+            &self.downs,
+            &self.bytes_in,
+            &self.bytes_out,
+        ];
+        all.into_iter().for_each(Counter::clear);
+        self.tls.clear();
+    }
+}
+
 /// What was counted of handshakes.
 #[derive(Debug, Default)]
 pub struct OfTls {
@@ -92,6 +138,11 @@ pub struct OfTls {
 }
 
 impl OfTls {
+    fn clear(&self) {
+        let all = [&self.done, &self.resumed, &self.failed];
+        all.into_iter().for_each(Counter::clear);
+    }
+
     /// One is completed.
     pub fn shaken(&self, session: &Session) {
         self.done.one();

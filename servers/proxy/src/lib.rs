@@ -14,7 +14,8 @@
 //! - [`pool`]: which server of it, and who waits for one; [`check`] finds out which of them are up.
 //! - [`access_log`]: a line for each request.
 //! - [`admin`]: the socket that answers operators.
-//! - [`slots`] and [`counters`]: limits of connections, and what was counted.
+//! - [`slots`], [`sessions`], [`refusals`] and [`counters`]: limits of connections, who is
+//!   connected, what was refused, and what was counted.
 
 pub mod access_log;
 pub mod admin;
@@ -27,9 +28,11 @@ pub mod listener;
 pub mod policy;
 pub mod pool;
 pub mod proxy_protocol;
+pub mod refusals;
 pub mod relay;
 pub mod route;
 pub mod server;
+pub mod sessions;
 pub mod slots;
 pub mod socket;
 pub mod stream;

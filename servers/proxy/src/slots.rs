@@ -14,7 +14,7 @@ pub struct Limits {
     pub per_client_max: usize,
 }
 
-/// The limit that a connection would have exceeded.
+/// Why there is no place for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Full {
     /// That of all clients together.
@@ -26,6 +26,9 @@ pub enum Full {
          again later"
     )]
     Client(usize),
+    /// Operators have switched the listener off.
+    #[error("this listener is switched off by its operators; try again later")]
+    Off,
 }
 
 /// The connections of a listener.
@@ -35,6 +38,10 @@ pub struct Slots(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     taken: usize,
+    /// Operators have switched the listener off.
+    is_off: bool,
+    /// What operators say instead of the configuration.
+    all_max: Option<usize>,
     /// Clients without a connection have no entry.
     by_client: HashMap<IpAddr, usize>,
 }
@@ -55,8 +62,12 @@ impl Slots {
     pub fn take(self: &Arc<Self>, client: Option<IpAddr>, limits: Limits) -> Result<Slot, Full> {
         let client = client.map(network);
         let mut state = self.state();
-        if state.taken >= limits.all_max {
-            return Err(Full::All(limits.all_max));
+        if state.is_off {
+            return Err(Full::Off);
+        }
+        let all_max = state.all_max.unwrap_or(limits.all_max);
+        if state.taken >= all_max {
+            return Err(Full::All(all_max));
         }
         if let Some(client) = client {
             let count = state.by_client.entry(client).or_default();
@@ -75,6 +86,26 @@ impl Slots {
             slots: Arc::clone(self),
             client,
         })
+    }
+
+    /// Switches the listener on or off; connections that there are go on.
+    pub fn switch(&self, is_on: bool) {
+        self.state().is_off = !is_on;
+    }
+
+    /// Whether it is switched on.
+    pub fn is_on(&self) -> bool {
+        !self.state().is_off
+    }
+
+    /// Sets a limit of all connections in the place of that of the configuration.
+    pub fn set_max(&self, all_max: usize) {
+        self.state().all_max = Some(all_max);
+    }
+
+    /// The limit that operators have set.
+    pub fn max_set(&self) -> Option<usize> {
+        self.state().all_max
     }
 
     /// How many are taken.
@@ -143,6 +174,22 @@ mod tests {
         drop(one);
         let _again = slots.take(client("10.0.0.1"), limits).unwrap();
         assert_eq!(slots.taken(), 3);
+    }
+
+    #[test]
+    fn operators_switch_a_listener_off_and_change_its_limit() {
+        let slots = Arc::new(Slots::default());
+        let limits = Limits {
+            all_max: 1,
+            per_client_max: 9,
+        };
+        slots.set_max(2);
+        let _one = slots.take(None, limits).unwrap();
+        slots.switch(false);
+        assert_eq!(slots.take(None, limits).unwrap_err(), Full::Off);
+        slots.switch(true);
+        let _two = slots.take(None, limits).unwrap();
+        assert_eq!(slots.take(None, limits).unwrap_err(), Full::All(2));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::table::{Table, shown};
-use super::{ERROR, cpu, report};
+use super::{ERROR, cpu, errors, listeners, report, sess};
 use crate::config::WEIGHT_MAX;
 use crate::pool::{Admin, Pool};
 use crate::server::Context;
@@ -15,6 +15,17 @@ show info [json]                     the process
 show stat [json]                     listeners, pools and servers, as CSV with HAProxy's names
 show servers state [POOL] [json]     what checks and operators say of servers
 show cpu [json]                      processor time by class, and who has which
+show sess [ID] [FILTER...] [json]    who is connected: by client ADDRESS, listener NAME, pool NAME,
+                                     server POOL/SERVER, state NAME, older SECONDS; the oldest 100,
+                                     `all` 10000, or limit NUMBER
+show errors [LISTENER] [json]        the last requests that were refused for what they say
+shutdown session ID
+shutdown sessions server POOL/SERVER
+disable frontend LISTENER            connections to come are refused, and those there are go on
+enable frontend LISTENER
+set maxconn frontend LISTENER N      until a restart
+set maxconn server POOL/SERVER N     until a reload that changes the pool
+clear counters [all]                 those of listeners and servers
 set server POOL/SERVER state ready|drain|maint
 set server POOL/SERVER health up|down
 set server POOL/SERVER weight N|N%   a percentage is of the configured weight
@@ -23,6 +34,8 @@ get weight POOL/SERVER
 enable server POOL/SERVER            the same as state ready
 disable server POOL/SERVER           the same as state maint
 reload                               reads the configuration again, as SIGHUP does
+prompt                               stay connected, and ask for the next line
+quit
 help
 ";
 
@@ -99,6 +112,14 @@ fn answer(context: &Arc<Context>, words: &[&str], as_json: bool) -> Result<Strin
                 pool.members()[index].weight
             ))
         }
+        ["show", "sess" | "session", filter @ ..] => sess::show(context, filter, as_json),
+        ["show", "errors"] => Ok(errors::show(context, None, as_json)),
+        ["show", "errors", name] => Ok(errors::show(context, Some(name), as_json)),
+        ["shutdown", what @ ..] => sess::shut_down(context, what),
+        ["disable", "frontend", name] => listeners::switch(context, name, false),
+        ["enable", "frontend", name] => listeners::switch(context, name, true),
+        ["set", "maxconn", what @ ..] => listeners::set_max(context, what),
+        ["clear", "counters"] | ["clear", "counters", "all"] => Ok(listeners::clear(context)),
         ["help"] | [] => Ok(HELP.to_owned()),
         _ => Err(format!(
             "there is no command {:?}; `help` lists them",
@@ -149,7 +170,7 @@ fn set_weight(context: &Context, name: &str, text: &str) -> Result<String, Strin
 }
 
 /// A server by `POOL/SERVER`.
-fn server(context: &Context, name: &str) -> Result<(Arc<Pool>, usize), String> {
+pub(super) fn server(context: &Context, name: &str) -> Result<(Arc<Pool>, usize), String> {
     let Some((of, server)) = name.split_once('/') else {
         return Err(format!("{name:?} names no server: write POOL/SERVER"));
     };

@@ -2,14 +2,18 @@
 //! proxy does.
 //!
 //! Who connects sends one line of commands with `;` between them, and gets an answer for each, with
-//! an empty line after it. Then the connection ends. The verbs are HAProxy's where it has them; a
+//! an empty line after it. Then the connection ends, unless a command was `prompt`: more lines may
+//! come then, until one says `quit`. The verbs are HAProxy's where it has them; a
 //! last word `json` asks for the answer as JSON. Only the user of the process and root are
 //! answered.
 
 mod commands;
 mod cpu;
+mod errors;
+mod listeners;
 mod metrics;
 mod report;
+mod sess;
 mod table;
 
 pub(crate) use metrics::add as add_metrics;
@@ -35,6 +39,12 @@ pub const CONNECTIONS_MAX: usize = 32;
 
 /// How long they may take to send their line, and to take the answer.
 pub const TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How long an operator may think who has asked for a prompt.
+pub const PROMPT_TIME_MAX: Duration = Duration::from_secs(600);
+
+/// What asks for the next line.
+pub const PROMPT: &str = "> ";
 
 /// The longest line.
 pub const LINE_BYTES_MAX: usize = 4_096;
@@ -101,17 +111,39 @@ async fn answer(context: &Arc<Context>, mut stream: &socket::Socket) -> io::Resu
         let text = format!("{ERROR}only the user of this process, and root, may ask\n\n");
         return stream.write_all(text.as_bytes()).await;
     }
-    let line = match timeout(TIME_MAX, line(stream)).await {
-        Ok(line) => line?,
-        Err(_) => return Ok(()),
-    };
-    let mut text = String::new();
-    for command in line.split(';') {
-        text.push_str(&commands::run(context, command.trim()).await);
-        text.push('\n');
+    let mut buffer = Vec::with_capacity(256);
+    let mut stays = false;
+    loop {
+        let limit = if stays { PROMPT_TIME_MAX } else { TIME_MAX };
+        let line = match timeout(limit, line(stream, &mut buffer)).await {
+            Ok(line) => line?,
+            Err(_) => return Ok(()),
+        };
+        let Some(line) = line else {
+            return Ok(());
+        };
+        let mut text = String::new();
+        for command in line.split(';').map(str::trim) {
+            match command {
+                "prompt" => stays = !stays,
+                "quit" => return Ok(()),
+                // An empty line is a way to see whether it is there.
+                "" if stays => {}
+                command => {
+                    text.push_str(&commands::run(context, command).await);
+                    text.push('\n');
+                }
+            }
+        }
+        if stays {
+            text.push_str(PROMPT);
+        }
+        let sent = timeout(TIME_MAX, stream.write_all(text.as_bytes()));
+        sent.await.unwrap_or(Err(io::ErrorKind::TimedOut.into()))?;
+        if !stays {
+            return Ok(());
+        }
     }
-    let sent = timeout(TIME_MAX, stream.write_all(text.as_bytes()));
-    sent.await.unwrap_or(Ok(()))
 }
 
 /// The mode of the file says the same, from a moment after it was made on.
@@ -123,20 +155,20 @@ fn may_ask(stream: &socket::Socket) -> io::Result<bool> {
     Ok(user == 0 || user == nix::unistd::geteuid().as_raw())
 }
 
-/// Up to the end of a line, or of what is sent.
-async fn line(mut stream: &socket::Socket) -> io::Result<String> {
-    let mut bytes = Vec::with_capacity(256);
+/// Up to the end of a line, or of what is sent; nothing, if nothing is.
+async fn line(mut stream: &socket::Socket, bytes: &mut Vec<u8>) -> io::Result<Option<String>> {
     loop {
-        if let Some(end) = memchr::memchr(b'\n', &bytes) {
-            bytes.truncate(end);
-            break;
+        if let Some(end) = memchr::memchr(b'\n', bytes) {
+            let line: Vec<u8> = bytes.drain(..=end).collect();
+            return Ok(Some(String::from_utf8_lossy(&line).trim_end().to_owned()));
         }
         if bytes.len() > LINE_BYTES_MAX {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        if stream.read_buf(&mut bytes).await? == 0 {
-            break;
+        if stream.read_buf(bytes).await? == 0 {
+            let line = std::mem::take(bytes);
+            let line = String::from_utf8_lossy(&line).into_owned();
+            return Ok((!line.is_empty()).then_some(line));
         }
     }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

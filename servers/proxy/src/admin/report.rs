@@ -133,12 +133,13 @@ fn of_front(front: &Front) -> Vec<Value> {
     row[0] = json!(front.name);
     row[1] = json!("FRONTEND");
     row[4] = json!(front.slots.taken());
-    row[6] = json!(front.config.connections_max);
+    let max = front.slots.max_set();
+    row[6] = json!(max.unwrap_or(front.config.connections_max));
     row[7] = json!(counters.connections.total());
     row[8] = json!(counters.bytes_in.total());
     row[9] = json!(counters.bytes_out.total());
     row[12] = json!(counters.bad_requests.total());
-    row[17] = json!("OPEN");
+    row[17] = json!(if front.slots.is_on() { "OPEN" } else { "STOP" });
     row[24] = json!(counters.requests.total());
     row[34] = json!(counters.answered.total());
     row[27] = json!(counters.refused.total());

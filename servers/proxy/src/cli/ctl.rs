@@ -15,6 +15,25 @@ const TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Prints the answers. Fails if one of them is an error.
 pub(super) fn ask(socket: &Path, commands: &str) -> Outcome {
+    let answer = answer(socket, commands)?;
+    let is_error = |line: &str| line.starts_with(ERROR) || line.starts_with("{\"error\":");
+    let failed = answer.lines().any(is_error);
+    let answer = answer.trim_end();
+    if failed {
+        eprintln!("{answer}");
+        return Ok(ExitCode::FAILURE);
+    }
+    if !answer.is_empty() {
+        println!("{answer}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a proxy answers.
+pub(super) fn answer(
+    socket: &Path,
+    commands: &str,
+) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
     let cannot = |error: std::io::Error| {
         format!(
             "cannot ask the proxy at {}: {error}; does it run, with this path as \
@@ -29,15 +48,5 @@ pub(super) fn ask(socket: &Path, commands: &str) -> Outcome {
         .map_err(cannot)?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).map_err(cannot)?;
-    let is_error = |line: &str| line.starts_with(ERROR) || line.starts_with("{\"error\":");
-    let failed = answer.lines().any(is_error);
-    let answer = answer.trim_end();
-    if failed {
-        eprintln!("{answer}");
-        return Ok(ExitCode::FAILURE);
-    }
-    if !answer.is_empty() {
-        println!("{answer}");
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(answer)
 }

@@ -2,6 +2,7 @@
 
 mod ctl;
 mod run;
+mod top;
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -50,6 +51,7 @@ enum Command {
     Check(FileArguments),
     Reload(SocketArguments),
     Ctl(CtlArguments),
+    Top(TopArguments),
 }
 
 /// `run` and `check` differ in what they do with it.
@@ -89,6 +91,24 @@ pub(crate) struct CtlArguments {
     pub(crate) command: Vec<String>,
 }
 
+/// Watch a running proxy: its listeners, pools and servers, and whose the processor time is.
+///
+/// Ctrl-c ends it.
+#[derive(Debug, Args)]
+pub(crate) struct TopArguments {
+    #[command(flatten)]
+    pub(crate) socket: SocketArguments,
+    /// The time between two views.
+    #[arg(long, default_value_t = 1.0, value_name = "SECONDS")]
+    pub(crate) seconds: f64,
+    /// End after so many views.
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) times: Option<u64>,
+    /// One view below the other, as into a file.
+    #[arg(long)]
+    pub(crate) plain: bool,
+}
+
 pub(crate) fn run(arguments: Arguments) -> Outcome {
     match arguments.command {
         Command::Run(file) => run::run(&file.file),
@@ -102,6 +122,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
             Ok(ExitCode::SUCCESS)
         }
         Command::Reload(socket) => ctl::ask(&socket.socket, "reload"),
+        Command::Top(top) => top::run(&top),
         Command::Ctl(ctl) => ctl::ask(&ctl.socket.socket, &ctl.command.join(" ")),
     }
 }

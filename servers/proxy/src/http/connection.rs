@@ -71,7 +71,7 @@ async fn next(
         Ok(Some(length)) => length,
         Ok(None) => return Ok(End::Close),
         Err(refusal) => {
-            front.counters.bad_requests.one();
+            bad(front, taken, &refusal);
             refused(note(front, taken).as_deref(), &refusal);
             return Err((refusal, false));
         }
@@ -90,7 +90,7 @@ async fn next(
     let plan = match plan {
         Ok(plan) => plan,
         Err((refusal, is_for_head)) => {
-            front.counters.bad_requests.one();
+            bad(front, taken, &refusal);
             refused(note.as_deref(), &refusal);
             return Err((refusal, is_for_head));
         }
@@ -132,6 +132,16 @@ fn refused(note: Option<&Note>, refusal: &Refusal) {
         note.answered(refusal.status);
         note.bytes_out.add(refusal.write(false).len() as u64);
     }
+}
+
+/// Counts a request that is refused for what it says, and keeps it for operators.
+fn bad(front: &Front, taken: &Taken, refusal: &Refusal) {
+    let counters = &front.counters;
+    counters.bad_requests.one();
+    let client = taken.ends.client();
+    counters
+        .refusals
+        .note(client, refusal.status, &refusal.why, &taken.buffer);
 }
 
 /// Goes on in this class.

@@ -300,6 +300,11 @@ impl Core {
         member.admin = admin;
     }
 
+    /// Changes how many connections there may be.
+    pub fn set_max(&mut self, index: usize, active_max: usize) {
+        self.members[index].active_max = active_max;
+    }
+
     /// Changes a weight.
     pub fn set_weight(&mut self, index: usize, weight: u32) {
         self.members[index].weight = weight;

@@ -11,6 +11,7 @@ use tokio::io::AsyncWriteExt;
 
 use super::{Lease, NoServer, Pool};
 use crate::proxy_protocol;
+use crate::sessions;
 use crate::socket::{Ends, Socket};
 use crate::stream::Stream;
 
@@ -62,8 +63,10 @@ pub async fn dial(
     tried: &mut Vec<usize>,
 ) -> Result<Dialled, NoConnection> {
     let mut retries = 0;
+    sessions::dials(ends.client());
     loop {
         let lease = pool.take(key, tried).await?;
+        sessions::serves(pool, lease.index());
         if reuse && let Some(stream) = lease.server().reuse() {
             lease.server().counters.reused.one();
             return Ok(Dialled {

@@ -24,6 +24,7 @@ use std::time::Duration;
 use evenkeel::time::{Instant, timeout};
 
 use crate::config;
+use crate::sessions;
 use queue::{Queue, Waiter};
 
 /// Servers that do the same.
@@ -268,6 +269,11 @@ impl Pool {
         }
     }
 
+    /// Changes how many connections a server may have.
+    pub fn set_max(self: &Arc<Self>, index: usize, active_max: usize) {
+        self.change(|core| core.set_max(index, active_max));
+    }
+
     /// Changes the weight of a server.
     pub fn set_weight(self: &Arc<Self>, index: usize, weight: u32) {
         self.change(|core| core.set_weight(index, weight));
@@ -333,6 +339,7 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         self.pool.change(|core| core.release(self.index));
+        sessions::rests();
     }
 }
 

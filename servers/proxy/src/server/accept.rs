@@ -74,6 +74,8 @@ pub(super) async fn run(context: Arc<Context>, place: Place, listener: Listener)
         context.connections.one();
         front.counters.connections.one();
         let class = front.tls.as_ref().map_or(front.class, |tls| tls.class);
+        let sessions = &context.sessions;
+        let registered = sessions.register(&front.name, ends.client(), class);
         let taken = Taken {
             closing: context.closing(),
             context: Arc::clone(&context),
@@ -85,7 +87,9 @@ pub(super) async fn run(context: Arc<Context>, place: Place, listener: Listener)
             _permit: permit,
             _slot: None,
         };
-        drop(evenkeel::spawn_in(class, serve(taken)));
+        let session = registered.session();
+        let serving = async move { registered.scope(serve(taken)).await };
+        session.runs_in(evenkeel::spawn_in(class, serving).abort_handle());
     }
 }
 

@@ -35,6 +35,7 @@ use crate::admin;
 use crate::config::{self, Config, ConfigError};
 use crate::counters::Counter;
 use crate::listener::Listener;
+use crate::sessions::Sessions;
 use crate::socket::Address;
 
 /// How often idle connections to servers are looked through.
@@ -120,6 +121,8 @@ pub struct Context {
     pub connections: Counter,
     /// Reloads that were made.
     pub reloads: Counter,
+    /// The connections that there are.
+    pub sessions: Arc<Sessions>,
     running: tokio::sync::Mutex<BTreeMap<Place, Running>>,
 }
 
@@ -165,6 +168,7 @@ impl Server {
             began: Instant::now(),
             connections: Counter::default(),
             reloads: Counter::default(),
+            sessions: Arc::default(),
             running: tokio::sync::Mutex::default(),
         });
         context.change(config).await?;

@@ -8,6 +8,7 @@ mod http;
 mod limits;
 mod logs;
 mod outliers;
+mod operators;
 mod pools;
 mod refused;
 mod reload;

@@ -1,0 +1,316 @@
+//! Who is connected, for operators: a place in a table for each connection of a client.
+//!
+//! A connection is served by one task, whose session is found through it. So what happens on the
+//! way notes itself here, without being handed the session: [`dials`], [`serves`] and [`rests`].
+//! The table is in parts, each behind a lock of its own that is held for a change of one entry.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use evenkeel::Class;
+use evenkeel::task::AbortHandle;
+use evenkeel::time::Instant;
+
+use crate::pool::Pool;
+
+evenkeel::task_local! {
+    static SESSION: Arc<Session>;
+}
+
+/// Parts of the table, so that connections that begin at once seldom meet.
+const PARTS: usize = 16;
+
+/// The connections of a proxy.
+#[derive(Debug, Default)]
+pub struct Sessions {
+    last_id: AtomicU64,
+    parts: [Mutex<HashMap<u64, Arc<Session>>>; PARTS],
+}
+
+/// A connection of a client.
+#[derive(Debug)]
+pub struct Session {
+    /// Its number, which no other one has had.
+    pub id: u64,
+    /// The name of its listener.
+    pub listener: String,
+    began: Instant,
+    requests: AtomicU64,
+    now: Mutex<Now>,
+}
+
+/// What changes of it.
+#[derive(Debug)]
+struct Now {
+    client: Option<IpAddr>,
+    state: State,
+    class: Class,
+    at: Option<(Arc<Pool>, usize)>,
+    task: Option<AbortHandle>,
+}
+
+/// What a connection does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It has begun: a header of PROXY, a handshake or a first request is to come.
+    Begins,
+    /// It waits for a server, or for a connection to one.
+    Dials,
+    /// A server serves it.
+    Serves,
+    /// It may send another request.
+    Rests,
+}
+
+impl State {
+    /// As it is shown.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Begins => "begins",
+            Self::Dials => "dials",
+            Self::Serves => "serves",
+            Self::Rests => "rests",
+        }
+    }
+}
+
+/// A connection as it was at a moment.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Its number.
+    pub id: u64,
+    /// The name of its listener.
+    pub listener: String,
+    /// Whose it is; nobody knows on a Unix socket.
+    pub client: Option<IpAddr>,
+    /// What it does.
+    pub state: State,
+    /// In which class.
+    pub class: Class,
+    /// Where it is served: the pool and the server.
+    pub at: Option<(String, String)>,
+    /// How long it has been there.
+    pub age: Duration,
+    /// Requests, or connections of TCP, for which a server was looked for.
+    pub requests: u64,
+}
+
+/// The place of a connection in the table, which is free again when this is dropped.
+#[derive(Debug)]
+pub struct Registered {
+    sessions: Arc<Sessions>,
+    session: Arc<Session>,
+}
+
+impl Sessions {
+    /// A place for a connection that begins.
+    pub fn register(
+        self: &Arc<Self>,
+        listener: &str,
+        client: Option<IpAddr>,
+        class: Class,
+    ) -> Registered {
+        // Relaxed: numbers that differ are all that is asked of them.
+        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let session = Arc::new(Session {
+            id,
+            listener: listener.to_owned(),
+            began: Instant::now(),
+            requests: AtomicU64::new(0),
+            now: Mutex::new(Now {
+                client,
+                state: State::Begins,
+                class,
+                at: None,
+                task: None,
+            }),
+        });
+        self.part(id).insert(id, Arc::clone(&session));
+        Registered {
+            sessions: Arc::clone(self),
+            session,
+        }
+    }
+
+    /// All of them, in no order.
+    pub fn all(&self) -> Vec<Seen> {
+        let mut all = Vec::new();
+        for part in &self.parts {
+            // Looked at without the lock.
+            let part: Vec<Arc<Session>> = lock(part).values().map(Arc::clone).collect();
+            all.extend(part.iter().map(|session| session.seen()));
+        }
+        all
+    }
+
+    /// Ends a connection. Returns whether there was one with this number.
+    pub fn shut_down(&self, id: u64) -> bool {
+        let session = self.part(id).get(&id).map(Arc::clone);
+        let task = session.and_then(|session| session.now().task.clone());
+        task.inspect(AbortHandle::abort).is_some()
+    }
+
+    fn part(&self, id: u64) -> MutexGuard<'_, HashMap<u64, Arc<Session>>> {
+        let index = usize::try_from(id % PARTS as u64).unwrap_or(0);
+        lock(&self.parts[index])
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Entries, each of which is there or not.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Registered {
+    /// Serves the connection, which is known as this one meanwhile.
+    pub async fn scope<F: Future>(&self, future: F) -> F::Output {
+        SESSION.scope(Arc::clone(&self.session), future).await
+    }
+
+    /// The session, for the task that is made of it.
+    pub fn session(&self) -> Arc<Session> {
+        Arc::clone(&self.session)
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        let id = self.session.id;
+        let gone = self.sessions.part(id).remove(&id);
+        // Without the lock.
+        drop(gone);
+    }
+}
+
+impl Session {
+    /// It is served by this task.
+    pub fn runs_in(&self, task: AbortHandle) {
+        self.now().task = Some(task);
+    }
+
+    /// As it is now.
+    fn seen(&self) -> Seen {
+        let now = self.now();
+        let at = now.at.as_ref().map(|(pool, index)| {
+            let server = &pool.servers()[*index];
+            (pool.name.clone(), server.config.name.clone())
+        });
+        Seen {
+            id: self.id,
+            listener: self.listener.clone(),
+            client: now.client,
+            state: now.state,
+            class: now.class,
+            at,
+            age: self.began.elapsed(),
+            // Relaxed: a statistic.
+            requests: self.requests.load(Ordering::Relaxed),
+        }
+    }
+
+    fn now(&self) -> MutexGuard<'_, Now> {
+        lock(&self.now)
+    }
+}
+
+/// The session of this task does this; there is none in tasks that serve nobody.
+fn note(change: impl FnOnce(&Session)) {
+    let _ = SESSION.try_with(|session| change(session));
+}
+
+/// It looks for a server, in the class of its task.
+pub fn dials(client: Option<IpAddr>) {
+    note(|session| {
+        // Relaxed: a statistic.
+        session.requests.fetch_add(1, Ordering::Relaxed);
+        let mut now = session.now();
+        now.state = State::Dials;
+        // By the PROXY protocol it is known later.
+        now.client = client;
+        if let Some(class) = evenkeel::task::class() {
+            now.class = class;
+        }
+    });
+}
+
+/// This server of the pool serves it.
+pub fn serves(pool: &Arc<Pool>, index: usize) {
+    note(|session| {
+        let mut now = session.now();
+        now.state = State::Serves;
+        now.at = Some((Arc::clone(pool), index));
+    });
+}
+
+/// No server does any more.
+pub fn rests() {
+    note(|session| {
+        let mut now = session.now();
+        now.state = State::Rests;
+        let left = now.at.take();
+        drop(now);
+        // Without the lock.
+        drop(left);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_in_the_table_for_as_long_as_it_is_there() {
+        let sessions = Arc::new(Sessions::default());
+        let client = "10.0.0.1".parse().ok();
+        let one = sessions.register("web", client, Class::NORMAL);
+        let two = sessions.register("web", None, Class::BULK);
+        let mut all = sessions.all();
+        all.sort_by_key(|seen| seen.id);
+        let seen: Vec<_> = all
+            .iter()
+            .map(|seen| (seen.id, seen.client, seen.class))
+            .collect();
+        assert_eq!(seen, [(1, client, Class::NORMAL), (2, None, Class::BULK)]);
+        drop(one);
+        assert_eq!(sessions.all().len(), 1);
+        assert!(!sessions.shut_down(1), "it is gone");
+        assert!(!sessions.shut_down(2), "no task serves it");
+        drop(two);
+        assert!(sessions.all().is_empty());
+    }
+
+    #[test]
+    fn a_task_notes_what_its_own_session_does() {
+        let runtime = evenkeel::runtime::Builder::new()
+            .workers(1)
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let sessions = Arc::new(Sessions::default());
+            let place = sessions.register("web", None, Class::NORMAL);
+            let session = place.session();
+            let task = evenkeel::spawn_in(Class::BULK, async move {
+                place
+                    .scope(async {
+                        dials("10.0.0.9".parse().ok());
+                        std::future::pending::<()>().await;
+                    })
+                    .await;
+            });
+            session.runs_in(task.abort_handle());
+            while session.seen().state != State::Dials {
+                evenkeel::task::yield_now().await;
+            }
+            let seen = session.seen();
+            assert_eq!((seen.class, seen.requests), (Class::BULK, 1));
+            assert_eq!(seen.client, "10.0.0.9".parse().ok());
+            assert!(sessions.shut_down(session.id));
+            assert!(task.await.unwrap_err().is_cancelled());
+            assert!(sessions.all().is_empty());
+            rests();
+        });
+    }
+}
