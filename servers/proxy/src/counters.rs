@@ -70,6 +70,7 @@ impl OfListener {
             &self.refused,
             &self.requests,
             &self.bad_requests,
+            &self.answered,
             &self.bytes_in,
             &self.bytes_out,
             &self.tls_shed,
