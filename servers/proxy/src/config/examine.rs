@@ -253,6 +253,14 @@ impl Examiner<'_> {
         let Some(pool) = self.config.pools.get(name.get_ref()) else {
             return;
         };
+        if pool.get_ref().sticky.is_some() {
+            let said = format!(
+                "pool {} is sticky by a cookie, and this listener has mode \"tcp\": balance by \
+                 \"hash\" of \"client\" instead",
+                name.get_ref()
+            );
+            self.say(name.span(), said);
+        }
         match &pool.get_ref().hash_on {
             Some(what) if *what.get_ref() != HashOn::Client => self.say(
                 name.span(),

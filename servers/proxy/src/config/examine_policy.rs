@@ -7,7 +7,7 @@ use toml::Spanned;
 
 use super::error::Found;
 use super::policy::{Compress, FixedAnswer, RateLimit, Redirect, RequestEdits};
-use super::{Listener, Mode, Pool, Route, Server};
+use super::{Balance, Listener, Mode, Pool, Route, SameSite, Server, Sticky, values};
 use crate::policy::status_has_body;
 
 /// The longest body of a fixed answer.
@@ -61,6 +61,9 @@ pub(super) fn of_pool(name: &str, pool: &Pool, at: Range<usize>) -> Vec<Found> {
     if !pool.servers.is_empty() && pool.servers.iter().all(is_backup) {
         let said = format!("pool {name} has backups alone: let one of its servers be none");
         examiner.say(at, said);
+    }
+    if let Some(sticky) = &pool.sticky {
+        examiner.sticky(name, pool, sticky);
     }
     let Some(outliers) = &pool.outliers else {
         return examiner.found;
@@ -163,6 +166,24 @@ impl Examiner {
                     limit.clients_max
                 ),
             );
+        }
+    }
+
+    fn sticky(&mut self, name: &str, pool: &Pool, sticky: &Spanned<Sticky>) {
+        let (at, sticky) = (sticky.span(), sticky.get_ref());
+        if !values::is_token(&sticky.cookie) {
+            let said = format!("sticky: {:?} is no name of a cookie", sticky.cookie);
+            self.say(at.clone(), said);
+        }
+        if pool.balance == Balance::Hash {
+            let said =
+                format!("pool {name} is sticky both by hash and by cookie; drop one of them");
+            self.say(at.clone(), said);
+        }
+        if sticky.same_site == SameSite::None && !sticky.secure {
+            let said =
+                "sticky: browsers drop a cookie with same_site = \"none\" that is not secure";
+            self.say(at, said);
         }
     }
 

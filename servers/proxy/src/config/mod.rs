@@ -22,7 +22,8 @@ pub use policy::{
     Compress, FixedAnswer, HeaderEdits, Per, RateLimit, Redirect, RequestEdits, Scheme,
 };
 pub use pool::{
-    Balance, Check, CheckKind, HashOn, Outliers, Pool, PoolTimeouts, Queue, Retries, Server,
+    Balance, Check, CheckKind, HashOn, Outliers, Pool, PoolTimeouts, Queue, Retries, SameSite,
+    Server, Sticky,
 };
 pub use tls::{Certificate, Certificates, ListenerTls, PoolTls};
 pub use values::{BIND_EXAMPLE, WEIGHT_MAX};

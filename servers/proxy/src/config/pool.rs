@@ -20,6 +20,8 @@ pub struct Pool {
     pub balance: Balance,
     /// What is hashed, if that is by hash.
     pub hash_on: Option<Spanned<HashOn>>,
+    /// Clients come back to their server, by a cookie.
+    pub sticky: Option<Spanned<Sticky>>,
     /// The servers.
     #[serde(default, rename = "server")]
     pub servers: Vec<Spanned<Server>>,
@@ -163,6 +165,36 @@ pub enum CheckKind {
     Tcp,
     /// A request.
     Http,
+}
+
+/// Clients that come back to their server: by a cookie, which they get with their first answer.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sticky {
+    /// The name of the cookie.
+    pub cookie: String,
+    /// How long clients keep it; until they end, if it is not given.
+    #[serde(default, deserialize_with = "values::optional_time")]
+    pub max_age: Option<Duration>,
+    /// They send it over TLS alone.
+    #[serde(default)]
+    pub secure: bool,
+    /// Whether they send it with requests that come from other sites.
+    #[serde(default)]
+    pub same_site: SameSite,
+}
+
+/// Whether a cookie is sent with requests that come from other sites.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SameSite {
+    /// When somebody follows a link.
+    #[default]
+    Lax,
+    /// No.
+    Strict,
+    /// Yes, which needs `secure`.
+    None,
 }
 
 /// Which servers get no requests for a while. A failure is a connection that cannot be made, an

@@ -76,7 +76,7 @@ pub(super) async fn read_answer(
                 false => Fault::Lost(error),
             });
         };
-        let answer = parsed(&arrived[..length], plan)?;
+        let answer = parsed(&arrived[..length], plan, server)?;
         let status = answer.status;
         arrived.advance(length);
         if status >= 200 || answer.upgrades {
@@ -108,7 +108,7 @@ fn malformed(bad: &BadHead) -> Fault {
     Fault::Server(format!("sent an answer that cannot be passed on: {bad}"))
 }
 
-fn parsed(head: &[u8], plan: &Plan) -> Result<Answer, Fault> {
+fn parsed(head: &[u8], plan: &Plan, server: &Server) -> Result<Answer, Fault> {
     let mut storage = storage();
     let response = Response::parse(head, plan.is_for_head, &mut storage);
     let response = response.map_err(|bad| malformed(&bad))?;
@@ -137,6 +137,13 @@ fn parsed(head: &[u8], plan: &Plan) -> Result<Answer, Fault> {
         form: &form,
     };
     rewrite.write(&response, &mut out);
+    if response.status >= 200
+        && let Some(cookie) = plan.pool.cookie(plan.key, server)
+    {
+        out.extend_from_slice(b"set-cookie: ");
+        out.extend_from_slice(cookie.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
     Ok(Answer {
         out,
         status: response.status,

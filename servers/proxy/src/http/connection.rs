@@ -18,7 +18,7 @@ use super::rewrite::OfRequest;
 use crate::access_log::{Note, Timed};
 use crate::config::HashOn;
 use crate::policy::{Asked, Passage, Reply, Verdict};
-use crate::pool::{Pool, hash};
+use crate::pool::{self, Pool, hash};
 use crate::route::Destination;
 use crate::server::{Front, Taken};
 use crate::socket::Ends;
@@ -353,8 +353,13 @@ fn header<'b>(request: &Request<'b>, name: &str) -> Option<&'b [u8]> {
     found.map(|header| header.value)
 }
 
-/// By what the pool chooses, if it is by hash.
+/// By what the pool chooses, if it is by cookie or by hash.
 fn key(pool: &Pool, request: &Request<'_>, ends: &Ends) -> u64 {
+    if let Some(sticky) = &pool.config.sticky {
+        let headers = request.headers.iter();
+        let cookies = headers.filter(|header| header.name.eq_ignore_ascii_case("cookie"));
+        return pool::said(sticky.get_ref(), cookies.map(|header| header.value));
+    }
     let of_client = || of_client(ends);
     match pool.config.hash_on.as_ref().map(|what| what.get_ref()) {
         None => 0,

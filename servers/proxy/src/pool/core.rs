@@ -80,6 +80,8 @@ pub struct Member {
     owed: i64,
     /// The hash of its name.
     name: u64,
+    /// The key of those who come back to it; 0 if nobody does.
+    pub token: u64,
 }
 
 /// The servers of a pool.
@@ -137,6 +139,7 @@ impl Member {
             starting: None,
             owed: 0,
             name: hash(name.as_bytes()),
+            token: 0,
         }
     }
 
@@ -196,6 +199,9 @@ impl Core {
         if self.active >= self.active_max {
             return Choice::Busy;
         }
+        if let Some(index) = self.of_token(now, key, tried) {
+            return self.take(index, now);
+        }
         let fits = |core: &Self, index: usize, again: bool| {
             let member = &core.members[index];
             tier.has(member, now) && member.has_room() && tried.contains(&index) == again
@@ -206,17 +212,40 @@ impl Core {
             candidates.extend((0..self.members.len()).filter(|&index| fits(self, index, again)));
             if let Some(index) = self.best(now, key, &candidates) {
                 self.candidates = candidates;
-                self.active += 1;
-                let member = &mut self.members[index];
-                member.active += 1;
-                if let Some(outliers) = &self.outliers {
-                    member.record.chosen(now, outliers);
-                }
-                return Choice::Server(index);
+                return self.take(index, now);
             }
         }
         self.candidates = candidates;
         Choice::Busy
+    }
+
+    fn take(&mut self, index: usize, now: Duration) -> Choice {
+        self.active += 1;
+        let member = &mut self.members[index];
+        member.active += 1;
+        if let Some(outliers) = &self.outliers {
+            member.record.chosen(now, outliers);
+        }
+        Choice::Server(index)
+    }
+
+    /// The server to which a client comes back, if it has room.
+    fn of_token(&self, now: Duration, key: u64, tried: &[usize]) -> Option<usize> {
+        let index = self.stays_at(now, key)?;
+        (self.members[index].has_room() && !tried.contains(&index)).then_some(index)
+    }
+
+    /// The server to which a client comes back. One that is drained keeps its clients.
+    pub fn stays_at(&self, now: Duration, key: u64) -> Option<usize> {
+        let is_it = |member: &Member| {
+            member.token == key
+                && member.up
+                && member.admin != Admin::Maintenance
+                && !member.record.is_out(now)
+        };
+        (key != 0)
+            .then(|| self.members.iter().position(is_it))
+            .flatten()
     }
 
     /// The first that has a server.

@@ -10,12 +10,14 @@ mod dial;
 mod outlier;
 mod queue;
 mod server;
+mod sticky;
 
 pub use self::core::{Admin, Change, Choice, Core, Member, hash};
 pub use budget::Budget;
 pub use dial::{Dialled, NoConnection, dial};
 pub use outlier::Verdict;
 pub use server::Server;
+pub use sticky::said;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -89,6 +91,10 @@ impl Pool {
             let server = server.get_ref();
             let mut member = Member::new(&server.name, server.weight, server.connections_max);
             member.backup = server.backup;
+            member.token = match config.sticky {
+                Some(_) => sticky::token(&server.name),
+                None => 0,
+            };
             members.push(member);
             let known = before.and_then(|before| before.server(&server.name));
             let known = known.filter(|(_, known)| known.config == *server && same_tls);
@@ -225,6 +231,16 @@ impl Pool {
         let (now, counts) = (self.age(), (check.rise, check.fall));
         let change = self.change(|core| core.checked(index, good, counts, now));
         self.follow(index, change)
+    }
+
+    /// The cookie that has a client come back to a server, if it has none yet for one that it can
+    /// come back to: `key` is what it has said.
+    pub fn cookie(&self, key: u64, server: &Server) -> Option<String> {
+        let sticky = self.config.sticky.as_ref()?.get_ref();
+        let name = &server.config.name;
+        let now = self.age();
+        let comes_back = self.state().core.stays_at(now, key).is_some();
+        (!comes_back).then(|| sticky::cookie(sticky, name))
     }
 
     /// Notes what became of a request or a connection, by which a server may be ejected.

@@ -127,3 +127,33 @@ fn a_pool_does_no_more_at_a_time_than_it_may() {
     }
     assert_eq!(asked(&origins), 2);
 }
+
+#[test]
+fn clients_come_back_to_their_server_by_a_cookie() {
+    let (one, two) = (Origin::named("one"), Origin::named("two"));
+    let proxy = Proxy::start(&web("", "sticky = { cookie = \"srv\" }", &[&one, &two]));
+    let mut client = proxy.connect();
+    let first = client.get("/");
+    let set = first.header("set-cookie").unwrap();
+    let (cookie, attributes) = set.split_once("; ").unwrap();
+    assert_eq!(attributes, "path=/; httponly; samesite=lax");
+    let mut ask = || {
+        client.send(format!(
+            "GET / HTTP/1.1\r\nHost: a\r\nCookie: a=b; {cookie}\r\n\r\n"
+        ));
+        client.answer()
+    };
+    for _ in 0..5 {
+        let answer = ask();
+        assert_eq!(answer.text(), first.text());
+        assert_eq!(answer.header("set-cookie"), None);
+    }
+    // A server that is drained keeps its clients, and one that is gone gives them another one.
+    let server = ["app/s0", "app/s1"][usize::from(first.text() == "two")];
+    proxy.ctl(&format!("set server {server} state drain"));
+    assert_eq!(ask().text(), first.text());
+    proxy.ctl(&format!("set server {server} state maint"));
+    let other = ask();
+    assert_ne!(other.text(), first.text());
+    assert_ne!(other.header("set-cookie").unwrap(), set);
+}
