@@ -3,6 +3,7 @@
 use bytes::BytesMut;
 
 use crate::http::of_client;
+use crate::policy::Key;
 use crate::pool::dial;
 use crate::relay;
 use crate::server::Taken;
@@ -14,6 +15,13 @@ pub async fn serve(mut taken: Taken) {
         // The listener spoke HTTP a moment ago, and has routes alone.
         return;
     };
+    if let Some(limit) = front.router.limit()
+        && limit.check(Key::Client(taken.ends.client())).is_err()
+    {
+        front.counters.refused.one();
+        front.complain(&"a client connects more often than rate_limit allows");
+        return taken.stream.reset();
+    }
     pool.earn_retry();
     let key = of_client(&taken.ends);
     let mut dialled = match dial(pool, key, &taken.ends, false, &mut Vec::new()).await {

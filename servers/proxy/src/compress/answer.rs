@@ -58,7 +58,7 @@ pub enum Form {
     /// It could be compressed, and is not.
     Plain,
     /// It is compressed.
-    Squeezed(Squeeze),
+    Squeezed(Box<Squeeze>),
 }
 
 /// An answer that is being compressed; its place is free again when this is dropped.
@@ -161,10 +161,10 @@ impl Offer {
         match Encoder::new(coding) {
             Ok(encoder) => {
                 self.by.answers.one();
-                Form::Squeezed(Squeeze {
+                Form::Squeezed(Box::new(Squeeze {
                     encoder,
                     by: Arc::clone(&self.by),
-                })
+                }))
             }
             Err(_) => {
                 self.by.running.fetch_sub(1, Ordering::Relaxed);

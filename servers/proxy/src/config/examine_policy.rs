@@ -6,7 +6,7 @@ use std::time::Duration;
 use toml::Spanned;
 
 use super::error::Found;
-use super::policy::{Compress, FixedAnswer, RateLimit, Redirect, RequestEdits};
+use super::policy::{Compress, FixedAnswer, Per, RateLimit, Redirect, RequestEdits};
 use super::{Balance, Listener, Mode, Pool, Route, SameSite, Server, Sticky, values};
 use crate::policy::status_has_body;
 
@@ -21,12 +21,16 @@ pub(super) fn problems(name: &str, listener: &Spanned<Listener>) -> Vec<Found> {
         examiner.say(
             at.clone(),
             format!(
-                "listener {name} has mode \"tcp\", in which there are no requests to limit, \
+                "listener {name} has mode \"tcp\", in which there are no requests to \
                  change, answer or log"
             ),
         );
     }
     if let Some(limit) = &listener.rate_limit {
+        if listener.mode == Mode::Tcp && matches!(limit.get_ref().per, Per::Header(_)) {
+            let said = format!("listener {name} has mode \"tcp\", in which there are no headers");
+            examiner.say(limit.span(), said);
+        }
         examiner.limit(limit);
     }
     if let Some(compress) = &listener.compress {
@@ -90,8 +94,7 @@ pub(super) fn of_pool(name: &str, pool: &Pool, at: Range<usize>) -> Vec<Found> {
 }
 
 fn has_any(listener: &Listener) -> bool {
-    listener.rate_limit.is_some()
-        || listener.request.is_some()
+    listener.request.is_some()
         || listener.response.is_some()
         || listener.redirect.is_some()
         || listener.log.is_some()

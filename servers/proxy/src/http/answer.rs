@@ -32,7 +32,7 @@ pub(super) struct Answer {
     pub(super) persists: bool,
     pub(super) upgrades: bool,
     /// Compresses the body.
-    pub(super) squeeze: Option<Squeeze>,
+    pub(super) squeeze: Option<Box<Squeeze>>,
 }
 
 impl Answer {
@@ -133,7 +133,7 @@ fn parsed(head: &[u8], plan: &Plan, server: &Server) -> Result<Answer, Fault> {
     let rewrite = OfResponse {
         framing,
         upgrades,
-        passage: plan.passage.as_ref(),
+        passage: plan.passage.as_deref(),
         form: &form,
     };
     rewrite.write(&response, &mut out);

@@ -299,7 +299,7 @@ fn plan(
         client: ends.client(),
         is_tls,
         forwarded_for: front.config.forwarded_for,
-        passage: passage.as_ref(),
+        passage: passage.as_deref(),
     };
     rewrite.write(&request, &mut out);
     Ok(Planned::Forward(Plan {
@@ -330,7 +330,7 @@ fn admitted(
     request: &Request<'_>,
     destination: &Destination,
     (ends, is_tls): (&Ends, bool),
-) -> Result<Option<Passage>, Reply> {
+) -> Result<Option<Box<Passage>>, Reply> {
     let Some(rules) = &destination.rules else {
         return Ok(None);
     };
@@ -341,7 +341,7 @@ fn admitted(
         target: request.target,
     };
     match rules.admit(&asked, |name| header(request, name)) {
-        Verdict::Forward(passage) => Ok(Some(passage)),
+        Verdict::Forward(passage) => Ok(Some(Box::new(passage))),
         Verdict::Answer(reply) => Err(reply),
     }
 }

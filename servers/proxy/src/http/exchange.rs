@@ -63,7 +63,7 @@ pub(super) struct Plan {
     /// It logs in for the whole connection, which is then for nobody else.
     pub(super) binds: bool,
     /// What the configuration changes.
-    pub(super) passage: Option<Passage>,
+    pub(super) passage: Option<Box<Passage>>,
     /// What is noted for the log.
     pub(super) note: Option<Box<Note>>,
 }
@@ -415,7 +415,7 @@ fn download<'a>(
 /// Forwards the body of an answer.
 async fn forwarded(
     down: Transfer<'_>,
-    (framing, squeeze): (Framing, Option<Squeeze>),
+    (framing, squeeze): (Framing, Option<Box<Squeeze>>),
     plan: &Plan,
     trailer_bytes_max: usize,
 ) -> Result<(), Broken> {

@@ -25,7 +25,7 @@ impl Transfer<'_> {
     pub(super) async fn squeeze(
         mut self,
         framing: Framing,
-        mut squeeze: Squeeze,
+        mut squeeze: Box<Squeeze>,
         trailer_bytes_max: usize,
     ) -> Result<(), Broken> {
         let mut source = Source::new(framing, trailer_bytes_max);
@@ -48,7 +48,12 @@ impl Transfer<'_> {
                 is_whole = match self.read_more(&mut squeeze, &mut coded).await {
                     Ok(()) => false,
                     Err(Broken::From(error)) if source.ends_by(&error) => true,
-                    Err(broken) => return Err(broken),
+                    Err(broken) => {
+                        // The client sees by its missing end that it is not whole.
+                        self.chunk(&mut coded);
+                        self.flush().await?;
+                        return Err(broken);
+                    }
                 };
             }
             if is_whole {

@@ -1,6 +1,8 @@
 //! Rates, changes of heads, redirects and fixed answers.
 
-use super::support::{Origin, Proxy, Reply, run_command, web};
+use std::io::{Read, Write};
+
+use super::support::{Client, Origin, Proxy, Reply, run_command, web};
 
 /// A listener `web` with these keys and this route, and a pool `app` with a server.
 fn with_route(listener: &str, route: &str, origin: &Origin) -> String {
@@ -176,4 +178,57 @@ fn what_could_break_the_framing_is_an_error_with_its_line() {
         assert!(!good && errors.contains(said), "{keys}: {errors}");
         assert!(errors.contains("    5 | "), "{keys}: {errors}");
     }
+}
+
+#[test]
+fn what_rules_do_is_in_the_metrics() {
+    let origin = Origin::named("x");
+    let limit = "rate_limit = { requests = 1, period = \"1h\" }\ncompress = {}";
+    let page = "admin_page = \"127.0.0.1:0\"";
+    let proxy = Proxy::start_with(page, &web(limit, "", &[&origin]));
+    let mut client = proxy.connect();
+    assert_eq!(client.get("/").status, 200);
+    assert_eq!(client.get("/").status, 429);
+    let mut page = Client::connect(proxy.address("(page)"));
+    page.send("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let metrics = page.answer().text().to_owned();
+    for line in [
+        "proxy_requests_total{listener=\"web\"} 2",
+        "proxy_answered_total{listener=\"web\"} 1",
+        "proxy_rate_exceeded_total{route=\"web\"} 1",
+        "proxy_rate_clients{route=\"web\"} 1",
+        "proxy_compressed_total{route=\"web\"} 0",
+        "proxy_server_chosen_total{pool=\"app\",server=\"s0\"} 1",
+        "proxy_server_ejected{pool=\"app\",server=\"s0\"} 0",
+        "proxy_pool_waiting{pool=\"app\"} 0",
+    ] {
+        assert!(
+            metrics.lines().any(|it| it.starts_with(line)),
+            "{line}:\n{metrics}"
+        );
+    }
+}
+
+#[test]
+fn a_rate_of_connections_is_kept_with_tcp() {
+    let origin = Origin::raw(|mut stream, _, _| {
+        let mut byte = [0];
+        while stream.read(&mut byte).is_ok_and(|read| read > 0) {
+            stream.write_all(&byte).unwrap();
+        }
+    });
+    let config = web(
+        "rate_limit = { requests = 1, period = \"1h\", burst = 2 }",
+        "",
+        &[&origin],
+    );
+    let proxy = Proxy::start(&config.replace("\"http\"", "\"tcp\""));
+    let mut clients = [proxy.connect(), proxy.connect()];
+    for client in &mut clients {
+        client.send("x");
+        assert_eq!(client.take(1), b"x");
+    }
+    assert_eq!(proxy.connect().ended(), b"");
+    assert_eq!(proxy.stat("web/FRONTEND", "drefused"), 1);
+    assert_eq!(origin.connections(), 2);
 }

@@ -72,6 +72,10 @@ impl Proxy {
                         let (name, address) = listener.split_once(' ').unwrap();
                         proxy.addresses.insert(name.to_owned(), address.to_owned());
                     }
+                    if let Some(page) = line.strip_prefix("page at http://") {
+                        let address = page.trim_end_matches('/').to_owned();
+                        proxy.addresses.insert("(page)".to_owned(), address);
+                    }
                 }
                 Err(_) => panic!("the proxy does not begin: {}", proxy.complaints()),
             }
