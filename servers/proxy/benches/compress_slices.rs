@@ -1,6 +1,6 @@
 //! How long compression keeps others waiting: the time of one slice, for each coding.
 //!
-//! `cargo bench -p proxy --bench compress_slices` compresses ten megabytes of text and of noise, and
+//! `cargo bench -p proxy --bench compress_slices` compresses ten megabytes of text and of noise. It
 //! prints how fast that was, how long a slice took in the middle, at the 99th percentile and at
 //! most, and what was left of the bytes.
 

@@ -6,8 +6,8 @@
 //!   `header_name` the names that may be changed.
 //! - `reply`: redirects and fixed answers.
 //! - `id`: ids of requests.
-//! - `rules`: all of that, and [compression](crate::compress), for a route; [`Rules::admit`] is the one call of those who read requests,
-//!   in whatever version of HTTP.
+//! - `rules`: all of that, and [compression](crate::compress), for a route; [`Rules::admit`] is the
+//!   one call of those who read requests, in whatever version of HTTP.
 
 mod edit;
 mod header_name;

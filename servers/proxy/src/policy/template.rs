@@ -187,7 +187,7 @@ mod tests {
             ("\u{e9}", "visible"),
             ("{", "brace"),
             ("a}b", "brace"),
-            ("{clent}", "{client}"),
+            ("{caller}", "{client}"),
         ] {
             let error = filled(text).unwrap_err();
             assert!(error.contains(said), "{error}");

@@ -165,8 +165,8 @@ fn what_could_break_the_framing_is_an_error_with_its_line() {
             "cannot stand in a header",
         ),
         (
-            "request.set_headers = { x = \"{clent}\" }",
-            "no variable {clent}",
+            "request.set_headers = { x = \"{caller}\" }",
+            "no variable {caller}",
         ),
         ("request.host = \"a b\"", "no host"),
         ("request.prefix = \"/\"", "route's path"),
