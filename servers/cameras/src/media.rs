@@ -7,6 +7,7 @@
 //! Times of a track are counted in its own clock, from the beginning of the session on. They are
 //! 64 bits wide and do not wrap. All tracks of a session share that beginning.
 
+pub mod aac;
 mod bits;
 pub mod h264;
 pub mod h265;

@@ -1,0 +1,144 @@
+//! What the format cannot say: names, values out of range, and what does not go together.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::ops::Range;
+
+use super::error::Found;
+use super::{Camera, Config, Rtsp};
+
+/// Everything that is wrong, in the order of the text.
+pub(super) fn problems(config: &Config) -> Vec<Found> {
+    let mut examiner = Examiner {
+        config,
+        found: Vec::new(),
+    };
+    examiner.process();
+    examiner.numbers();
+    if let Some(rtsp) = &config.rtsp {
+        examiner.rtsp(rtsp.span(), rtsp.get_ref());
+    }
+    for (name, camera) in &config.cameras {
+        examiner.camera(name, camera.span(), camera.get_ref());
+    }
+    examiner.found.sort_by_key(Found::start);
+    examiner.found
+}
+
+/// What is wrong with a camera's name, which stands in addresses, commands and directories.
+pub fn name_problem(name: &str) -> Option<String> {
+    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    let is_good = (1..=64).contains(&name.len())
+        && name.bytes().all(is_of_name)
+        && name.as_bytes()[0].is_ascii_alphanumeric();
+    (!is_good).then(|| {
+        format!(
+            "{name:?} is no name for a camera: take 1 to 64 letters, digits, `_`, `-` and `.`, \
+             beginning with a letter or a digit"
+        )
+    })
+}
+
+struct Examiner<'a> {
+    config: &'a Config,
+    found: Vec<Found>,
+}
+
+impl Examiner<'_> {
+    fn say(&mut self, at: Range<usize>, message: impl Into<String>) {
+        self.found.push(Found::new(at, message.into()));
+    }
+
+    fn process(&mut self) {
+        if let Some(workers) = &self.config.process.workers
+            && !(1..=1_024).contains(workers.get_ref())
+        {
+            self.say(
+                workers.span(),
+                "process.workers has to be between 1 and 1024",
+            );
+        }
+    }
+
+    fn numbers(&mut self) {
+        let (limits, ingest) = (&self.config.limits, &self.config.ingest);
+        let wrong = [
+            (
+                limits.camera_memory > limits.memory,
+                "limits.camera_memory is more than limits.memory, which is for all cameras",
+            ),
+            (
+                limits.camera_memory < 1 << 20,
+                "limits.camera_memory has to be 1MiB or more: a key frame has to fit into half \
+                 of it",
+            ),
+            (
+                ingest.connects_max == 0,
+                "ingest.connects_max has to be 1 or more: no camera would be connected to",
+            ),
+            (
+                ingest.retry_first > ingest.retry_max,
+                "ingest.retry_first is longer than ingest.retry_max",
+            ),
+        ];
+        for (_, message) in wrong.into_iter().filter(|(is_wrong, _)| *is_wrong) {
+            self.say(0..0, message);
+        }
+    }
+
+    fn rtsp(&mut self, at: Range<usize>, rtsp: &Rtsp) {
+        let listen = rtsp.listen.get_ref();
+        match listen.parse::<SocketAddr>() {
+            Err(_) => self.say(
+                rtsp.listen.span(),
+                format!("{listen:?} is no address: write it as \"127.0.0.1:8554\""),
+            ),
+            Ok(address) if !address.ip().is_loopback() && rtsp.users.is_empty() => self.say(
+                rtsp.listen.span(),
+                "without users only a loopback address is taken, since anybody could watch: add \
+                 [[rtsp.user]] with name, password and view = [\"*\"], or listen on 127.0.0.1",
+            ),
+            Ok(_) => {}
+        }
+        if rtsp.sessions_max == 0 || rtsp.sessions_per_client_max == 0 {
+            self.say(
+                at,
+                "rtsp.sessions_max and sessions_per_client_max have to be 1 or more",
+            );
+        }
+        let mut names = BTreeSet::new();
+        for user in &rtsp.users {
+            let (at, user) = (user.span(), user.get_ref());
+            if user.name.is_empty() || user.name.contains([':', '"']) || user.password.is_empty() {
+                let said = "a user has a name, without `:` and quotes, and a password";
+                self.say(at.clone(), said);
+            }
+            if !names.insert(&user.name) {
+                self.say(
+                    at.clone(),
+                    format!("there are two users named {:?}", user.name),
+                );
+            }
+            for camera in user.view.iter().chain(&user.publish) {
+                if camera != "*" && !self.config.cameras.contains_key(camera) {
+                    let said = format!("there is no camera {camera:?}: add [camera.{camera}]");
+                    self.say(at.clone(), said);
+                }
+            }
+        }
+    }
+
+    fn camera(&mut self, name: &str, at: Range<usize>, camera: &Camera) {
+        if let Some(problem) = name_problem(name) {
+            self.say(at.clone(), problem);
+        }
+        if camera.url.is_none() && self.config.rtsp.is_none() {
+            let said = "a camera without a url publishes by itself, and nothing listens: add its \
+                        url, or [rtsp] with listen";
+            self.say(at.clone(), said);
+        }
+        if camera.user.is_some() != camera.password.is_some() {
+            self.say(at, "user and password go together");
+        }
+    }
+}

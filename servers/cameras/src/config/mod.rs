@@ -1,0 +1,269 @@
+//! What the operator wrote: a file in TOML.
+//!
+//! [`read`] gives it with everything checked that can be checked without the network: keys that are
+//! unknown, names, addresses, and values out of range. Every error says its line. The defaults
+//! stand beside each key.
+
+mod error;
+mod examine;
+mod values;
+
+pub use error::{ConfigError, Problem};
+pub use examine::name_problem;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use rtsp_types::Url;
+use serde::{Deserialize, Deserializer, de};
+use toml::Spanned;
+
+/// A whole configuration.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// What concerns the process.
+    #[serde(default)]
+    pub process: Process,
+    /// What may grow, and how far.
+    #[serde(default)]
+    pub limits: Limits,
+    /// How cameras are connected to.
+    #[serde(default)]
+    pub ingest: Ingest,
+    /// Where viewers and publishers connect by RTSP; nobody can, if it is not given.
+    pub rtsp: Option<Spanned<Rtsp>>,
+    /// The cameras, by name.
+    #[serde(default, rename = "camera")]
+    pub cameras: BTreeMap<String, Spanned<Camera>>,
+}
+
+/// What concerns the process; a change of it needs a restart.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Process {
+    /// Threads that run tasks; as many as there are processors, if it is not given.
+    pub workers: Option<Spanned<usize>>,
+    /// The address of the page with the runtime's statistics, and of its metrics.
+    pub admin_page: Option<Spanned<String>>,
+}
+
+/// What may grow, and how far.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Media of all cameras that wait in memory for viewers. What recorders hold is apart.
+    #[serde(deserialize_with = "values::size")]
+    pub memory: usize,
+    /// The same of one camera. A group of pictures that has more than half of it is cut in two.
+    #[serde(deserialize_with = "values::size")]
+    pub camera_memory: usize,
+    /// How far a viewer may be behind before it is moved to the newest key frame.
+    #[serde(deserialize_with = "values::time")]
+    pub lag: Duration,
+    /// Viewers of all cameras together.
+    pub viewers_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            memory: 1 << 30,
+            camera_memory: 32 << 20,
+            lag: Duration::from_secs(10),
+            viewers_max: 4_096,
+        }
+    }
+}
+
+/// How cameras are connected to.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Ingest {
+    /// Cameras that are being connected to at the same time, up to their first packet.
+    pub connects_max: usize,
+    /// How long a camera may take for its connection, and for each answer.
+    #[serde(deserialize_with = "values::time")]
+    pub patience: Duration,
+    /// After this time without a packet a session is given up.
+    #[serde(deserialize_with = "values::time")]
+    pub silence: Duration,
+    /// The longest pause before the first attempt after a failure; drawn at random, and doubled
+    /// with each failure.
+    #[serde(deserialize_with = "values::time")]
+    pub retry_first: Duration,
+    /// The longest of all pauses.
+    #[serde(deserialize_with = "values::time")]
+    pub retry_max: Duration,
+}
+
+impl Default for Ingest {
+    fn default() -> Self {
+        Self {
+            connects_max: 16,
+            patience: Duration::from_secs(10),
+            silence: Duration::from_secs(10),
+            retry_first: Duration::from_secs(2),
+            retry_max: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Where viewers and publishers connect by RTSP.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rtsp {
+    /// The address. Without users only a loopback address is taken.
+    pub listen: Spanned<String>,
+    /// Connections of all clients.
+    #[serde(default = "sessions_max")]
+    pub sessions_max: usize,
+    /// Connections of one address.
+    #[serde(default = "sessions_per_client_max")]
+    pub sessions_per_client_max: usize,
+    /// How long a client may take for a request, and for each step of taking what it is sent.
+    #[serde(default = "patience", deserialize_with = "values::time")]
+    pub patience: Duration,
+    /// Who may.
+    #[serde(default, rename = "user")]
+    pub users: Vec<Spanned<User>>,
+}
+
+fn sessions_max() -> usize {
+    1_000
+}
+
+fn sessions_per_client_max() -> usize {
+    100
+}
+
+fn patience() -> Duration {
+    Duration::from_secs(10)
+}
+
+/// Who may.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct User {
+    /// The name.
+    pub name: String,
+    /// The password.
+    pub password: String,
+    /// Cameras that may be watched; `*` is all.
+    #[serde(default)]
+    pub view: Vec<String>,
+    /// Cameras that the user may be.
+    #[serde(default)]
+    pub publish: Vec<String>,
+}
+
+impl std::fmt::Debug for User {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Without the password, which would end up in logs.
+        f.debug_struct("User")
+            .field("name", &self.name)
+            .field("view", &self.view)
+            .field("publish", &self.publish)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A camera.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Camera {
+    /// Where its streams are; if it is not given, the camera publishes by itself.
+    #[serde(default, deserialize_with = "url")]
+    pub url: Option<Spanned<Url>>,
+    /// The user that it asks for.
+    pub user: Option<String>,
+    /// And the password.
+    pub password: Option<String>,
+    /// How its packets come.
+    #[serde(default)]
+    pub transport: Transport,
+    /// How long packets may be held back, so that many are read at a time. Viewers see pictures
+    /// that much later.
+    #[serde(default = "delivery", deserialize_with = "values::time")]
+    pub delivery: Duration,
+}
+
+impl std::fmt::Debug for Camera {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Neither the password nor the address, which may bear one.
+        f.debug_struct("Camera")
+            .field("pulls", &self.url.is_some())
+            .field("transport", &self.transport)
+            .field("delivery", &self.delivery)
+            .finish_non_exhaustive()
+    }
+}
+
+fn delivery() -> Duration {
+    Duration::from_millis(100)
+}
+
+/// How packets come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Transport {
+    /// In the connection.
+    #[default]
+    Tcp,
+    /// In datagrams, of which some may be lost.
+    Udp,
+}
+
+fn url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Spanned<Url>>, D::Error> {
+    let text = Spanned::<String>::deserialize(deserializer)?;
+    let (at, text) = (text.span(), text.into_inner());
+    match Url::parse(&text) {
+        Ok(url) if url.scheme() == "rtsp" && url.has_host() => Ok(Some(Spanned::new(at, url))),
+        // Not the address itself, which may bear a password.
+        _ => Err(de::Error::custom(
+            "this is no address of a camera: write rtsp://HOST/PATH, or rtsp://HOST:PORT/PATH",
+        )),
+    }
+}
+
+/// Reads and checks a file.
+///
+/// # Errors
+///
+/// [`ConfigError`]: it cannot be read, or what is wrong with it.
+pub fn read(path: &Path) -> Result<Config, ConfigError> {
+    let shown = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Read {
+        file: shown.clone(),
+        error,
+    })?;
+    parse(&shown, &text)
+}
+
+/// Reads and checks a text, whose name is for errors.
+///
+/// # Errors
+///
+/// [`ConfigError`]: what is wrong with it.
+pub fn parse(file: &str, text: &str) -> Result<Config, ConfigError> {
+    let wrong = |found: Vec<error::Found>| ConfigError::Wrong {
+        problems: found
+            .into_iter()
+            .map(|found| Problem::new(file, text, found))
+            .collect(),
+    };
+    let config: Config = toml::from_str(text).map_err(|error| {
+        let at = error.span().unwrap_or_default();
+        wrong(vec![error::Found::new(at, error.message().to_owned())])
+    })?;
+    let found = examine::problems(&config);
+    if found.is_empty() {
+        Ok(config)
+    } else {
+        Err(wrong(found))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,402 @@
+//! One connection to a camera: asks for its streams and receives them.
+//!
+//! While both sides talk, bytes are delivered at once. After PLAY they are held back for a while,
+//! so that one delivery brings the packets of several pictures.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use evenkeel::net::{Delivery, TcpStream};
+use evenkeel::time::{Instant, sleep_until, timeout};
+use rtsp_types::{Message, Url};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::datagrams::Datagrams;
+use super::{Feed, IngestError, State, Status};
+use crate::config::{self, Camera, Transport};
+use crate::hub::Hub;
+use crate::rtp::order::Patience;
+use crate::rtsp::auth::Credentials;
+use crate::rtsp::client::{Playing, Wanted};
+use crate::rtsp::sdp::Description;
+use crate::rtsp::{Client, Frame, Step, Wire};
+
+/// The port that addresses mean if they say none.
+const PORT: u16 = 554;
+
+/// Bytes are read into pieces of this. What a delivery brings fits: 100 ms at 4 Mbit/s are 50 KB.
+/// Each camera has one that is half full on average.
+pub(crate) const CHUNK: usize = 64 << 10;
+
+/// A read into less room than this would be one of many.
+const ROOM_MIN: usize = 8 << 10;
+
+/// How often a session looks at its clocks: for silence, keep-alives and reports.
+const TICK: Duration = Duration::from_secs(1);
+
+/// How often a sender gets a report.
+const REPORTS_EVERY: Duration = Duration::from_secs(5);
+
+/// What a session needs.
+pub(super) struct Session<'a> {
+    pub(super) hub: &'a Arc<Hub>,
+    pub(super) settings: &'a config::Ingest,
+    pub(super) name: &'a str,
+    pub(super) camera: &'a Camera,
+    pub(super) status: &'a Status,
+}
+
+/// A connection, on which something is asked.
+struct Talk {
+    stream: TcpStream,
+    wire: Wire,
+    patience: Duration,
+}
+
+impl Session<'_> {
+    /// Until the session is over. The permit is given back with the first packet.
+    pub(super) async fn run(&self, permit: OwnedSemaphorePermit) -> Result<(), IngestError> {
+        let Some(url) = &self.camera.url else {
+            return Ok(());
+        };
+        let credentials = self.camera.user.clone().map(|user| Credentials {
+            user,
+            password: self.camera.password.clone().unwrap_or_default(),
+        });
+        let mut seed = [0; 8];
+        // Without randomness digests are still good for once, by the camera's part of them.
+        let _ = getrandom::fill(&mut seed);
+        let mut client = Client::new(url.get_ref().clone(), credentials, seed);
+        let mut talk = self.connect(client.url()).await?;
+        let first = client.begin();
+        let mut described = None;
+        let mut datagrams = None;
+        let mut step = Step::Send(first);
+        let playing = loop {
+            step = match step {
+                Step::Send(bytes) => {
+                    let response = talk.ask(&bytes).await?;
+                    client.answer(&response)?
+                }
+                Step::Described(description) => {
+                    let wanted = self.wanted(&talk, &description, &mut datagrams).await?;
+                    let next = client.set_up(&description, &wanted)?;
+                    described = Some(description);
+                    Step::Send(next)
+                }
+                Step::Redirect(url) => {
+                    let first = client.redirected(url)?;
+                    talk = self.connect(client.url()).await?;
+                    Step::Send(first)
+                }
+                // An answer before the final one.
+                Step::Alive => {
+                    let response = talk.response().await?;
+                    client.answer(&response)?
+                }
+                Step::Playing(playing) => break playing,
+            };
+        };
+        let Some(description) = described else {
+            return Err(IngestError::Ended);
+        };
+        let outcome = self
+            .receive(
+                &mut talk,
+                &mut client,
+                &playing,
+                &description,
+                datagrams,
+                permit,
+            )
+            .await;
+        if let Some(bytes) = client.tear_down() {
+            // A camera that waits for more than a moment is gone.
+            let _ = timeout(TICK, (&talk.stream).write_all(&bytes)).await;
+        }
+        outcome
+    }
+
+    async fn connect(&self, url: &Url) -> Result<Talk, IngestError> {
+        let host = url.host_str().unwrap_or_default();
+        // IPv6 stands in brackets.
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let port = url.port().unwrap_or(PORT);
+        let address = format!("{host}:{port}");
+        let patience = self.settings.patience;
+        let connected = timeout(patience, TcpStream::connect((host, port))).await;
+        let connected = connected.map_err(|_| IngestError::Slow {
+            what: "a connection",
+            patience,
+        })?;
+        let stream = connected.map_err(|error| IngestError::Connect { address, error })?;
+        stream.set_nodelay(true)?;
+        Ok(Talk {
+            stream,
+            wire: Wire::default(),
+            patience,
+        })
+    }
+
+    async fn wanted(
+        &self,
+        talk: &Talk,
+        description: &Description,
+        datagrams: &mut Option<Datagrams>,
+    ) -> Result<Wanted, IngestError> {
+        if self.camera.transport == Transport::Tcp {
+            return Ok(Wanted::Tcp);
+        }
+        let (local, camera) = (
+            talk.stream.local_addr()?.ip(),
+            talk.stream.peer_addr()?.ip(),
+        );
+        let opened = Datagrams::open(local, camera, description.offers.len()).await;
+        let opened = opened.map_err(IngestError::Ports)?;
+        let ports = opened.ports();
+        *datagrams = Some(opened);
+        Ok(Wanted::Udp(ports))
+    }
+
+    async fn receive(
+        &self,
+        talk: &mut Talk,
+        client: &mut Client,
+        playing: &Playing,
+        description: &Description,
+        mut datagrams: Option<Datagrams>,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<(), IngestError> {
+        let patience = match datagrams {
+            Some(_) => Patience::DATAGRAMS,
+            None => Patience::NONE,
+        };
+        let feed = Feed::new(self.hub, self.name, &description.offers, patience);
+        let mut receiving = Receiving {
+            session: self,
+            feed,
+            playing,
+            permit: Some(permit),
+            began: Instant::now(),
+            heard: Instant::now(),
+            asked: Instant::now(),
+            reported: Instant::now(),
+        };
+        // For as long as a camera may not want its delivery: it is an optimisation.
+        let _ = talk.stream.set_delivery(Delivery::Coalesce {
+            bytes: CHUNK,
+            delay: self.camera.delivery,
+        });
+        // What came behind the answer to PLAY.
+        receiving.frames(talk, client).await?;
+        let mut tick = Instant::now() + TICK;
+        loop {
+            let sooner = receiving.feed.deadline().map(|left| Instant::now() + left);
+            let wake = sooner.map_or(tick, |sooner| sooner.min(tick));
+            let mut stream = &talk.stream;
+            make_room(&mut talk.wire);
+            tokio::select! {
+                biased;
+                read = stream.read_buf(talk.wire.buffer()) => match read? {
+                    0 => return Err(IngestError::Ended),
+                    _ => receiving.frames(talk, client).await?,
+                },
+                datagram = next_of(&mut datagrams) => {
+                    let (track, bytes) = datagram?;
+                    receiving.packet(track, &bytes)?;
+                }
+                () = sleep_until(wake) => {
+                    receiving.feed.expire()?;
+                    if Instant::now() >= tick {
+                        tick = Instant::now() + TICK;
+                        receiving.tick(talk, client, datagrams.as_ref()).await?;
+                        if receiving.feed.is_removed() {
+                            return Ok(());
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A session that receives.
+struct Receiving<'a> {
+    session: &'a Session<'a>,
+    feed: Feed,
+    playing: &'a Playing,
+    permit: Option<OwnedSemaphorePermit>,
+    began: Instant,
+    /// When the last packet came.
+    heard: Instant,
+    /// When the last keep-alive was sent.
+    asked: Instant,
+    reported: Instant,
+}
+
+impl Receiving<'_> {
+    /// Takes in all that has been read.
+    async fn frames(&mut self, talk: &mut Talk, client: &mut Client) -> Result<(), IngestError> {
+        while let Some(frame) = talk.wire.next()? {
+            match frame {
+                Frame::Packet { channel, bytes } => {
+                    let of_channel = |way: &crate::rtsp::transport::Transport| {
+                        way.interleaved
+                            .is_some_and(|(packets, _)| packets == channel)
+                    };
+                    if let Some(track) = self.playing.transports.iter().position(of_channel) {
+                        self.packet(track, &bytes)?;
+                    }
+                }
+                Frame::Message(Message::Response(response)) => {
+                    if let Step::Send(bytes) = client.answer(&response)? {
+                        talk.send(&bytes).await?;
+                    }
+                }
+                Frame::Message(Message::Request(request)) => {
+                    talk.send(&answer_to(&request)).await?;
+                }
+                Frame::Message(Message::Data(_)) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn packet(&mut self, track: usize, bytes: &Bytes) -> Result<(), IngestError> {
+        self.heard = Instant::now();
+        if self.permit.take().is_some() {
+            self.session.status.set(State::Receiving);
+        }
+        Ok(self.feed.packet(track, bytes)?)
+    }
+
+    async fn tick(
+        &mut self,
+        talk: &mut Talk,
+        client: &mut Client,
+        datagrams: Option<&Datagrams>,
+    ) -> Result<(), IngestError> {
+        self.session.status.count(self.feed.counts());
+        let silence = self.session.settings.silence;
+        if self.heard.elapsed() >= silence {
+            return Err(IngestError::Silent(silence));
+        }
+        // Key frames may be further apart than packets may be.
+        let useless = silence * 3;
+        if !self.feed.is_live() && self.began.elapsed() >= useless {
+            return Err(IngestError::Useless(useless));
+        }
+        if self.asked.elapsed() >= self.playing.keep_alive {
+            self.asked = Instant::now();
+            let bytes = client.keep_alive();
+            talk.send(&bytes).await?;
+        }
+        if self.reported.elapsed() >= REPORTS_EVERY {
+            self.reported = Instant::now();
+            self.report(talk, datagrams).await?;
+        }
+        Ok(())
+    }
+
+    async fn report(
+        &mut self,
+        talk: &mut Talk,
+        datagrams: Option<&Datagrams>,
+    ) -> Result<(), IngestError> {
+        for (track, way) in self.playing.transports.iter().enumerate() {
+            let Some(report) = self.feed.report(track) else {
+                continue;
+            };
+            if let Some((_, channel)) = way.interleaved {
+                talk.send(&interleaved(channel, &report)).await?;
+            } else if let (Some(datagrams), Some((_, port))) = (datagrams, way.server_port) {
+                datagrams.report(track, port, &report);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Talk {
+    /// Sends a request, and waits for its answer.
+    async fn ask(&mut self, bytes: &[u8]) -> Result<rtsp_types::Response<Vec<u8>>, IngestError> {
+        self.send(bytes).await?;
+        self.response().await
+    }
+
+    async fn response(&mut self) -> Result<rtsp_types::Response<Vec<u8>>, IngestError> {
+        let patience = self.patience;
+        let answered = timeout(patience, async {
+            loop {
+                match self.wire.next()? {
+                    Some(Frame::Message(Message::Response(response))) => return Ok(response),
+                    Some(Frame::Message(Message::Request(request))) => {
+                        (&self.stream).write_all(&answer_to(&request)).await?;
+                    }
+                    // Packets of a session that was, or that begins before its answer.
+                    Some(_) => {}
+                    None => {
+                        make_room(&mut self.wire);
+                        if (&self.stream).read_buf(self.wire.buffer()).await? == 0 {
+                            return Err(IngestError::Ended);
+                        }
+                    }
+                }
+            }
+        });
+        answered.await.unwrap_or(Err(IngestError::Slow {
+            what: "a request",
+            patience,
+        }))
+    }
+
+    async fn send(&mut self, bytes: &[u8]) -> Result<(), IngestError> {
+        let patience = self.patience;
+        let sent = timeout(patience, (&self.stream).write_all(bytes)).await;
+        Ok(sent.map_err(|_| IngestError::Slow {
+            what: "the sending of a request",
+            patience,
+        })??)
+    }
+}
+
+/// Room for a read that is worth its system call.
+pub(crate) fn make_room(wire: &mut Wire) {
+    let buffer = wire.buffer();
+    if buffer.capacity() - buffer.len() < ROOM_MIN {
+        buffer.reserve(CHUNK);
+    }
+}
+
+/// A packet as it goes in a connection.
+pub(crate) fn interleaved(channel: u8, packet: &[u8]) -> Vec<u8> {
+    // Reports have some dozens of bytes.
+    let [high, low] = (packet.len() as u16).to_be_bytes();
+    [&[b'$', channel, high, low], packet].concat()
+}
+
+async fn next_of(datagrams: &mut Option<Datagrams>) -> std::io::Result<(usize, Bytes)> {
+    match datagrams {
+        Some(datagrams) => datagrams.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The answer to what a camera asks us: that it is not supported, or that we are here.
+fn answer_to(request: &rtsp_types::Request<Vec<u8>>) -> Vec<u8> {
+    use rtsp_types::{Method, Response, StatusCode, Version, headers};
+    let status = match request.method() {
+        Method::Options | Method::GetParameter | Method::SetParameter => StatusCode::Ok,
+        _ => StatusCode::NotImplemented,
+    };
+    let cseq = request
+        .header(&headers::CSEQ)
+        .map_or("0", |value| value.as_str());
+    let response = Response::builder(Version::V1_0, status).header(headers::CSEQ, cseq);
+    let mut bytes = Vec::new();
+    // Writing into memory does not fail.
+    let _ = response.empty().write(&mut bytes);
+    bytes
+}

@@ -1,0 +1,535 @@
+//! Answers one connection of a viewer, or of a camera that publishes by itself.
+//!
+//! ```text
+//!            DESCRIBE          SETUP            PLAY
+//!  viewer ──────────▶ Idle ──────────▶ Ready ──────────▶ Playing ──▶ TEARDOWN, or the end
+//!            ANNOUNCE          SETUP            RECORD
+//!  camera ──────────▶ Idle ──────────▶ Ready ──────────▶ Recording ──▶ the same
+//! ```
+//!
+//! What there is and who may is asked of a [`Directory`]. Packets go in the connection, by channels.
+//! Who asks for datagrams is answered with 461, after which players ask for channels.
+
+use std::sync::Arc;
+
+use rtsp_types::{HeaderName, Method, Request, Response, StatusCode, Version, headers};
+
+use super::AGENT;
+use super::auth::{Algorithm, Checking, Refused};
+use super::sdp::{self, Offer};
+use super::transport;
+use crate::media::Track;
+
+/// What a client wants to do with a camera.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Permission {
+    /// To watch it.
+    View,
+    /// To be it.
+    Publish,
+}
+
+/// What a camera has to show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// There is none of this name.
+    Unknown,
+    /// It is there, and has no session now.
+    Silent,
+    /// Its tracks.
+    Tracks(Arc<[Track]>),
+}
+
+/// What the server knows.
+pub trait Directory {
+    /// Whether anybody may do everything, so that nobody is asked who they are.
+    fn is_open(&self) -> bool;
+    /// The password of a user.
+    fn password(&self, user: &str) -> Option<String>;
+    /// Whether a user may.
+    fn may(&self, user: &str, camera: &str, what: Permission) -> bool;
+    /// What a camera has to show.
+    fn find(&self, camera: &str) -> Found;
+    /// Whether the camera is one that publishes by itself.
+    fn takes_publishers(&self, camera: &str) -> bool;
+}
+
+/// A track that a client has set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetUp {
+    /// Its number.
+    pub track: u8,
+    /// Its channels: of packets, and of reports.
+    pub channels: (u8, u8),
+}
+
+/// What to do after the reply has been sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing.
+    None,
+    /// Send these tracks of this camera.
+    Play {
+        /// The camera.
+        camera: String,
+        /// Its tracks, as they were described.
+        tracks: Arc<[Track]>,
+        /// Those that are wanted.
+        set_up: Vec<SetUp>,
+    },
+    /// Send nothing until the next [`Play`](Self::Play).
+    Pause,
+    /// Take these streams for this camera.
+    Record {
+        /// The camera.
+        camera: String,
+        /// What was announced.
+        offers: Vec<Offer>,
+        /// Those that come.
+        set_up: Vec<SetUp>,
+    },
+    /// End the connection.
+    End,
+}
+
+/// A reply, and what to do then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// The bytes to send.
+    pub bytes: Vec<u8>,
+    /// What to do then.
+    pub action: Action,
+}
+
+/// Wrong passwords that a connection may try. Each wrong one costs another connection after that.
+const REFUSALS_MAX: u32 = 4;
+
+/// Seconds after which a session ends; over TCP it ends with the connection.
+const TIMEOUT: u32 = 60;
+
+const METHODS: &str = "OPTIONS, DESCRIBE, SETUP, PLAY, PAUSE, TEARDOWN, GET_PARAMETER, SET_PARAMETER, ANNOUNCE, RECORD";
+
+/// One connection.
+#[derive(Debug)]
+pub struct Server {
+    checking: Checking,
+    session: String,
+    state: State,
+    user: Option<String>,
+    refusals: u32,
+}
+
+#[derive(Debug)]
+enum State {
+    Idle,
+    Ready(Subject, Vec<SetUp>),
+    Playing(Subject, Vec<SetUp>),
+    Recording,
+}
+
+/// What the session is of.
+#[derive(Clone, Debug)]
+enum Subject {
+    View {
+        camera: String,
+        tracks: Arc<[Track]>,
+    },
+    Publish {
+        camera: String,
+        offers: Vec<Offer>,
+    },
+}
+
+impl Subject {
+    fn camera(&self) -> &str {
+        match self {
+            Self::View { camera, .. } | Self::Publish { camera, .. } => camera,
+        }
+    }
+}
+
+/// Why a request is refused: the status, and a sentence for people.
+type Problem = (StatusCode, String);
+
+/// What a good answer bears: headers, a body, and what is done then.
+#[derive(Default)]
+struct Good {
+    headers: Vec<(HeaderName, String)>,
+    body: Option<String>,
+    action: Option<Action>,
+}
+
+impl Server {
+    /// A connection that has just been made. The numbers are random.
+    pub fn new(nonce: [u8; 16], session: u64) -> Self {
+        Self {
+            checking: Checking::new("evenkeel", nonce),
+            session: format!("{session:016x}"),
+            state: State::Idle,
+            user: None,
+            refusals: 0,
+        }
+    }
+
+    /// The user of the last request that was good.
+    pub fn user(&self) -> Option<&str> {
+        self.user.as_deref()
+    }
+
+    /// Answers a request.
+    pub fn request(&mut self, request: &Request<Vec<u8>>, directory: &dyn Directory) -> Reply {
+        let cseq = request
+            .header(&headers::CSEQ)
+            .map_or("0", |value| value.as_str());
+        match self.answer(request, directory) {
+            Ok(good) => {
+                let action = good.action.unwrap_or(Action::None);
+                let bytes = reply(StatusCode::Ok, cseq, good.headers, good.body);
+                Reply { bytes, action }
+            }
+            Err((status, why)) => {
+                let mut more = Vec::new();
+                let mut action = Action::None;
+                if status == StatusCode::Unauthorized {
+                    // The one that all players know. Two challenges confuse some of them.
+                    let challenge = self.checking.challenge(Algorithm::Md5);
+                    more.push((headers::WWW_AUTHENTICATE, challenge));
+                    if self.refusals > REFUSALS_MAX {
+                        action = Action::End;
+                    }
+                }
+                let bytes = reply(status, cseq, more, Some(format!("{why}\n")));
+                Reply { bytes, action }
+            }
+        }
+    }
+
+    fn answer(
+        &mut self,
+        request: &Request<Vec<u8>>,
+        directory: &dyn Directory,
+    ) -> Result<Good, Problem> {
+        let method = request.method();
+        let name: &str = method.into();
+        if *method == Method::Options {
+            return Ok(Good {
+                headers: vec![(headers::PUBLIC, METHODS.to_owned())],
+                ..Good::default()
+            });
+        }
+        let what = match method {
+            Method::Announce | Method::Record => Permission::Publish,
+            Method::Setup if self.publishes() => Permission::Publish,
+            _ => Permission::View,
+        };
+        let (camera, track) = self.place(request)?;
+        self.authorize(request, name, &camera, what, directory)?;
+        match method {
+            Method::Describe => describe(&camera, directory),
+            Method::Announce => self.announce(request, camera, directory),
+            Method::Setup => self.set_up(request, camera, track, directory),
+            Method::Play => self.play(),
+            Method::Record => self.record(),
+            Method::Pause => self.pause(),
+            Method::Teardown => {
+                self.state = State::Idle;
+                Ok(Good {
+                    action: Some(Action::End),
+                    ..Good::default()
+                })
+            }
+            Method::GetParameter | Method::SetParameter => Ok(self.good(None)),
+            _ => Err((
+                StatusCode::NotImplemented,
+                format!("{name} is not supported; these are: {METHODS}"),
+            )),
+        }
+    }
+
+    fn publishes(&self) -> bool {
+        matches!(
+            &self.state,
+            State::Ready(Subject::Publish { .. }, _) | State::Recording
+        )
+    }
+
+    /// The camera and the track that a request names.
+    fn place(&self, request: &Request<Vec<u8>>) -> Result<(String, Option<u8>), Problem> {
+        let path = request.request_uri().map_or("", |url| url.path());
+        let path = path.trim_matches('/');
+        let (camera, track) = match path.split_once('/') {
+            Some((camera, rest)) => (camera, rest.trim_matches('/').strip_prefix("trackID=")),
+            None => (path, None),
+        };
+        if camera.is_empty() {
+            // `*` stands for the session's own.
+            if let State::Ready(subject, _) | State::Playing(subject, _) = &self.state {
+                return Ok((subject.camera().to_owned(), None));
+            }
+            let why = "the address names no camera: rtsp://HOST:PORT/CAMERA".to_owned();
+            return Err((StatusCode::NotFound, why));
+        }
+        Ok((
+            camera.to_owned(),
+            track.and_then(|track| track.parse().ok()),
+        ))
+    }
+
+    fn authorize(
+        &mut self,
+        request: &Request<Vec<u8>>,
+        method: &str,
+        camera: &str,
+        what: Permission,
+        directory: &dyn Directory,
+    ) -> Result<(), Problem> {
+        if directory.is_open() {
+            return Ok(());
+        }
+        let header = request
+            .header(&headers::AUTHORIZATION)
+            .map(|value| value.as_str());
+        let user = self
+            .checking
+            .check(header, method, |user| directory.password(user))
+            .map_err(|refused| {
+                self.refusals += u32::from(refused == Refused::Wrong);
+                let why = "a user and a password are needed".to_owned();
+                (StatusCode::Unauthorized, why)
+            })?;
+        if !directory.may(&user, camera, what) {
+            let why = format!("user {user:?} may not do this with {camera:?}");
+            return Err((StatusCode::Forbidden, why));
+        }
+        self.user = Some(user);
+        Ok(())
+    }
+
+    fn announce(
+        &mut self,
+        request: &Request<Vec<u8>>,
+        camera: String,
+        directory: &dyn Directory,
+    ) -> Result<Good, Problem> {
+        if !matches!(self.state, State::Idle) {
+            return Err(in_wrong_state("ANNOUNCE comes before SETUP"));
+        }
+        match directory.find(&camera) {
+            Found::Unknown => return Err(unknown(&camera)),
+            Found::Tracks(_) => {
+                let why = format!("camera {camera:?} has a publisher already");
+                return Err((StatusCode::Forbidden, why));
+            }
+            Found::Silent if !directory.takes_publishers(&camera) => {
+                let why = format!(
+                    "camera {camera:?} has a url, from which its streams are taken; leave that \
+                     out to have it publish by itself"
+                );
+                return Err((StatusCode::Forbidden, why));
+            }
+            Found::Silent => {}
+        }
+        let description = sdp::read(request.body());
+        let description =
+            description.map_err(|error| (StatusCode::UnsupportedMediaType, error.to_string()))?;
+        let offers = description.offers;
+        self.state = State::Ready(Subject::Publish { camera, offers }, Vec::new());
+        Ok(Good::default())
+    }
+
+    fn set_up(
+        &mut self,
+        request: &Request<Vec<u8>>,
+        camera: String,
+        track: Option<u8>,
+        directory: &dyn Directory,
+    ) -> Result<Good, Problem> {
+        if matches!(self.state, State::Idle) {
+            let tracks = match directory.find(&camera) {
+                Found::Tracks(tracks) => tracks,
+                Found::Silent => return Err(silent(&camera)),
+                Found::Unknown => return Err(unknown(&camera)),
+            };
+            self.state = State::Ready(
+                Subject::View {
+                    camera: camera.clone(),
+                    tracks,
+                },
+                Vec::new(),
+            );
+        }
+        let State::Ready(subject, set_up) = &mut self.state else {
+            return Err(in_wrong_state("SETUP comes before PLAY and RECORD"));
+        };
+        if subject.camera() != camera {
+            return Err(in_wrong_state("a session is of one camera"));
+        }
+        let track = match subject {
+            Subject::View { tracks, .. } => track.filter(|&id| usize::from(id) < tracks.len()),
+            // The names of tracks are the publisher's own.
+            Subject::Publish { offers, .. } => announced(request, offers)
+                .or(track.map(usize::from))
+                .or(Some(set_up.len()))
+                .filter(|&id| id < offers.len())
+                .and_then(|id| u8::try_from(id).ok()),
+        };
+        let track = track.filter(|id| set_up.iter().all(|other| other.track != *id));
+        let track = track.ok_or_else(|| {
+            let why = "there is no such track, or it was set up before".to_owned();
+            (StatusCode::NotFound, why)
+        })?;
+        let header = request
+            .header(&headers::TRANSPORT)
+            .map_or("", |value| value.as_str());
+        let ways = transport::parse(header);
+        let way = ways.iter().find(|way| way.is_tcp && !way.is_multicast);
+        let way = way.ok_or_else(|| {
+            let why = "packets go in the connection: ask for RTP/AVP/TCP".to_owned();
+            (StatusCode::UnsupportedTransport, why)
+        })?;
+        let channels = way.interleaved.unwrap_or((2 * track, 2 * track + 1));
+        let taken = |other: &SetUp| {
+            let (data, reports) = other.channels;
+            [data, reports].contains(&channels.0) || [data, reports].contains(&channels.1)
+        };
+        if set_up.iter().any(taken) || channels.0 == channels.1 {
+            let why = "these channels are another track's".to_owned();
+            return Err((StatusCode::UnsupportedTransport, why));
+        }
+        set_up.push(SetUp { track, channels });
+        let mode = if way.records { ";mode=record" } else { "" };
+        let (data, reports) = channels;
+        let agreed = format!("RTP/AVP/TCP;unicast;interleaved={data}-{reports}{mode}");
+        let mut good = self.good(None);
+        good.headers.push((headers::TRANSPORT, agreed));
+        Ok(good)
+    }
+
+    fn play(&mut self) -> Result<Good, Problem> {
+        match std::mem::replace(&mut self.state, State::Idle) {
+            State::Ready(Subject::View { camera, tracks }, set_up) if !set_up.is_empty() => {
+                let action = Action::Play {
+                    camera: camera.clone(),
+                    tracks: Arc::clone(&tracks),
+                    set_up: set_up.clone(),
+                };
+                self.state = State::Playing(Subject::View { camera, tracks }, set_up);
+                let mut good = self.good(Some(action));
+                good.headers.push((headers::RANGE, "npt=now-".to_owned()));
+                Ok(good)
+            }
+            // Once more, as some players do after a pause that was none.
+            playing @ State::Playing(..) => {
+                self.state = playing;
+                Ok(self.good(None))
+            }
+            other => {
+                self.state = other;
+                Err(in_wrong_state("SETUP comes before PLAY"))
+            }
+        }
+    }
+
+    fn record(&mut self) -> Result<Good, Problem> {
+        match std::mem::replace(&mut self.state, State::Recording) {
+            State::Ready(Subject::Publish { camera, offers }, set_up) if !set_up.is_empty() => {
+                Ok(self.good(Some(Action::Record {
+                    camera,
+                    offers,
+                    set_up,
+                })))
+            }
+            other => {
+                self.state = other;
+                Err(in_wrong_state("ANNOUNCE and SETUP come before RECORD"))
+            }
+        }
+    }
+
+    fn pause(&mut self) -> Result<Good, Problem> {
+        match std::mem::replace(&mut self.state, State::Idle) {
+            State::Playing(subject, set_up) => {
+                self.state = State::Ready(subject, set_up);
+                Ok(self.good(Some(Action::Pause)))
+            }
+            other => {
+                self.state = other;
+                Err(in_wrong_state("PAUSE comes after PLAY"))
+            }
+        }
+    }
+
+    /// An answer within the session.
+    fn good(&self, action: Option<Action>) -> Good {
+        let session = match self.state {
+            State::Idle => None,
+            _ => Some((
+                headers::SESSION,
+                format!("{};timeout={TIMEOUT}", self.session),
+            )),
+        };
+        Good {
+            headers: session.into_iter().collect(),
+            body: None,
+            action,
+        }
+    }
+}
+
+fn describe(camera: &str, directory: &dyn Directory) -> Result<Good, Problem> {
+    match directory.find(camera) {
+        Found::Unknown => Err(unknown(camera)),
+        Found::Silent => Err(silent(camera)),
+        Found::Tracks(tracks) => Ok(Good {
+            headers: vec![(headers::CONTENT_TYPE, "application/sdp".to_owned())],
+            body: Some(sdp::write(camera, &tracks)),
+            action: None,
+        }),
+    }
+}
+
+/// The place of the stream whose name the address ends with.
+fn announced(request: &Request<Vec<u8>>, offers: &[Offer]) -> Option<usize> {
+    let url = request.request_uri()?.as_str();
+    offers.iter().position(|offer| {
+        !offer.control.is_empty() && url.ends_with(offer.control.trim_start_matches('/'))
+    })
+}
+
+fn unknown(camera: &str) -> Problem {
+    let why = format!("there is no camera named {camera:?}");
+    (StatusCode::NotFound, why)
+}
+
+fn silent(camera: &str) -> Problem {
+    let why = format!("camera {camera:?} has no session now; try again later");
+    (StatusCode::NotFound, why)
+}
+
+fn in_wrong_state(why: &str) -> Problem {
+    (StatusCode::MethodNotValidInThisState, why.to_owned())
+}
+
+fn reply(
+    status: StatusCode,
+    cseq: &str,
+    more: Vec<(HeaderName, String)>,
+    body: Option<String>,
+) -> Vec<u8> {
+    let mut response = Response::builder(Version::V1_0, status)
+        .header(headers::CSEQ, cseq)
+        .header(headers::SERVER, AGENT);
+    for (name, value) in more {
+        response = response.header(name, value);
+    }
+    let mut bytes = Vec::new();
+    // Writing into memory does not fail.
+    let _ = match body {
+        Some(body) => response.build(body.into_bytes()).write(&mut bytes),
+        None => response.empty().write(&mut bytes),
+    };
+    bytes
+}
+
+#[cfg(test)]
+mod tests;
