@@ -91,10 +91,7 @@ impl Router {
             let known = before.and_then(|before| before.limit.as_ref());
             policy::kept(known, limit.get_ref())
         });
-        let compress = listener.compress.as_ref().map(|compress| {
-            let known = before.and_then(|before| before.compress.as_ref());
-            Compress::kept(known, compress.get_ref())
-        });
+        let compress = compression(listener, before);
         let whole = OfListener {
             name,
             config: listener,
@@ -203,6 +200,13 @@ impl Router {
     pub fn otherwise(&self) -> Option<&Arc<Pool>> {
         self.otherwise.as_ref()?.pool.as_ref()
     }
+}
+
+/// The compression of a listener's answers.
+fn compression(listener: &config::Listener, before: Option<&Router>) -> Option<Arc<Compress>> {
+    let config = listener.compress.as_ref()?.get_ref().on()?;
+    let known = before.and_then(|before| before.compress.as_ref());
+    Some(Compress::kept(known, config))
 }
 
 impl Conditions {

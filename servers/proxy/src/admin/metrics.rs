@@ -1,6 +1,6 @@
 //! What the proxy adds to the metrics of the process.
 
-use evenkeel_admin::metrics::{Families, Family, Kind, Rows, Value};
+use evenkeel_admin::metrics::{Families, Family, Kind, Rows, Value, table_of};
 
 use crate::compress::Compress;
 use crate::counters::{Counter, OfListener, OfServer};
@@ -203,6 +203,19 @@ const WAITING: Family = gauge("proxy_pool_waiting", &["pool"], "Who waits for a 
 const LINES: Family = counter("proxy_log_lines", LOG, "Lines that were written to a log");
 const DROPPED: Family = counter("proxy_log_dropped", LOG, "Lines that a log has lost");
 
+/// All of them as a table for people.
+pub fn page() -> String {
+    let listeners = LISTENERS.iter().map(|(family, _)| family);
+    let limits = LIMITS.iter().map(|(family, _)| family);
+    let compressions = COMPRESSIONS.iter().map(|(family, _)| family);
+    let servers = SERVERS.iter().map(|(family, _)| family);
+    let states = STATES.iter().map(|(family, _)| family);
+    let others = [&WAITING, &LINES, &DROPPED];
+    let of_servers = servers.chain(states);
+    let all = listeners.chain(limits).chain(of_servers);
+    table_of(all.chain(compressions).chain(others))
+}
+
 /// Adds them all, each once.
 pub(crate) fn add(site: &Site, families: &mut Families<'_>) {
     for (family, read) in &LISTENERS {
@@ -292,5 +305,18 @@ fn each_server(site: &Site, row: &mut Rows<'_>, read: impl Fn(&Server, &Member) 
         for (server, member) in pool.servers().iter().zip(&pool.members()) {
             row(&[&pool.name, &server.config.name], read(server, member));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_of_the_docs_is_what_the_code_says() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/METRICS.md");
+        let file = std::fs::read_to_string(path).unwrap();
+        let table = file.find("| name |").map_or("", |at| &file[at..]);
+        assert_eq!(table, page(), "put the right side into {path}");
     }
 }

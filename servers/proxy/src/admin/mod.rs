@@ -17,6 +17,7 @@ mod sess;
 mod table;
 
 pub(crate) use metrics::add as add_metrics;
+pub use metrics::page as metrics_page;
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;

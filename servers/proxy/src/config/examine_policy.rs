@@ -6,7 +6,7 @@ use std::time::Duration;
 use toml::Spanned;
 
 use super::error::Found;
-use super::policy::{Compress, FixedAnswer, Per, RateLimit, Redirect, RequestEdits};
+use super::policy::{Compress, FixedAnswer, Per, RateLimit, Redirect, RequestEdits, Switch};
 use super::{Balance, Listener, Mode, Pool, Route, SameSite, Server, Sticky, values};
 use crate::policy::status_has_body;
 
@@ -190,8 +190,11 @@ impl Examiner {
         }
     }
 
-    fn compress(&mut self, compress: &Spanned<Compress>) {
-        let (at, compress) = (compress.span(), compress.get_ref());
+    fn compress(&mut self, compress: &Spanned<Switch<Compress>>) {
+        let at = compress.span();
+        let Some(compress) = compress.get_ref().on() else {
+            return;
+        };
         if compress.codings.is_empty() || compress.types.is_empty() {
             let said = "compress: codings or types are empty, so that nothing is compressed";
             self.say(at.clone(), said);

@@ -19,7 +19,7 @@ pub use class::{BUILT_IN, OfClass};
 pub use error::{ConfigError, Problem};
 pub use log::Log;
 pub use policy::{
-    Compress, FixedAnswer, HeaderEdits, Per, RateLimit, Redirect, RequestEdits, Scheme,
+    Compress, FixedAnswer, HeaderEdits, Per, RateLimit, Redirect, RequestEdits, Scheme, Switch,
 };
 pub use pool::{
     Balance, Check, CheckKind, HashOn, Outliers, Pool, PoolTimeouts, Queue, Retries, SameSite,
@@ -136,7 +136,7 @@ pub struct Listener {
     /// What is changed in answers, before what routes change.
     pub response: Option<Spanned<HeaderEdits>>,
     /// Which answers are compressed, if routes do not say it.
-    pub compress: Option<Spanned<Compress>>,
+    pub compress: Option<Spanned<Switch<Compress>>>,
     /// Where requests that no route takes are to be asked for instead.
     pub redirect: Option<Spanned<Redirect>>,
     /// Which requests go where, in order: the first one that fits is taken.
@@ -239,7 +239,7 @@ pub struct Route {
     /// What is changed in answers.
     pub response: Option<Spanned<HeaderEdits>>,
     /// Which answers are compressed.
-    pub compress: Option<Spanned<Compress>>,
+    pub compress: Option<Spanned<Switch<Compress>>>,
 }
 
 /// Reads and checks a file.

@@ -1,10 +1,14 @@
 //! What is done with requests beside sending them to a pool.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
 use super::values;
@@ -111,6 +115,52 @@ pub struct HeaderEdits {
     pub add_headers: BTreeMap<EditName, Template>,
     /// Are dropped.
     pub remove_headers: Vec<EditName>,
+}
+
+/// `true`, `false`, or a table that says more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Switch<T> {
+    /// `false`.
+    Off,
+    /// `true`, with the defaults, or a table.
+    On(T),
+}
+
+impl<T> Switch<T> {
+    /// What it says if it is on.
+    pub fn on(&self) -> Option<&T> {
+        match self {
+            Self::Off => None,
+            Self::On(more) => Some(more),
+        }
+    }
+}
+
+impl<'de, T: Default + Deserialize<'de>> Deserialize<'de> for Switch<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader<T>(PhantomData<T>);
+
+        impl<'de, T: Default + Deserialize<'de>> Visitor<'de> for Reader<T> {
+            type Value = Switch<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("true, false, or a table")
+            }
+
+            fn visit_bool<E: de::Error>(self, is_on: bool) -> Result<Self::Value, E> {
+                Ok(match is_on {
+                    true => Switch::On(T::default()),
+                    false => Switch::Off,
+                })
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Switch::On)
+            }
+        }
+
+        deserializer.deserialize_any(Reader(PhantomData))
+    }
 }
 
 /// Which answers are compressed, and how.

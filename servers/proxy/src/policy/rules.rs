@@ -173,10 +173,10 @@ impl Rules {
             listeners: listeners.cloned(),
             response,
             compress: match route.and_then(|route| route.compress.as_ref()) {
-                Some(own) => {
+                Some(own) => own.get_ref().on().map(|own| {
                     let known = before.and_then(|before| before.compress.as_ref());
-                    Some(Compress::kept(known, own.get_ref()))
-                }
+                    Compress::kept(known, own)
+                }),
                 None => compress.cloned(),
             },
         };

@@ -60,7 +60,7 @@ fn an_answer_is_compressed_as_its_client_likes_it() {
         }
         _ => reply("ETag: \"x\"\r\nAccept-Ranges: bytes\r\n", text().as_bytes()),
     });
-    let proxy = Proxy::start(&web("compress = {}", "", &[&origin]));
+    let proxy = Proxy::start(&web("compress = true", "", &[&origin]));
     let mut client = proxy.connect();
     for (accept, coding) in [
         ("gzip", "gzip"),
@@ -116,9 +116,11 @@ fn what_is_not_to_be_changed_is_not() {
         ),
         _ => reply("", &sent),
     });
-    let proxy = Proxy::start(&web("compress = {}", "", &[&origin]));
+    let route = "compress = { codings = [\"gzip\"] }\n\
+                 [[listener.web.route]]\npath = \"/off\"\npool = \"app\"\ncompress = false";
+    let proxy = Proxy::start(&web(route, "", &[&origin]));
     let mut client = proxy.connect();
-    for path in ["/part", "/coded", "/fixed", "/image"] {
+    for path in ["/part", "/coded", "/fixed", "/image", "/off"] {
         let answer = ask(&mut client, path, "gzip");
         assert_eq!(answer.body, body, "{path}");
         assert_eq!(answer.header("vary"), None, "{path}");
@@ -151,7 +153,7 @@ fn what_has_come_is_passed_on_before_more_is_waited_for() {
         held.lock().unwrap().recv_timeout(LIMIT).unwrap();
         stream.write_all(b"two").unwrap();
     });
-    let proxy = Proxy::start(&web("compress = {}", "", &[&origin]));
+    let proxy = Proxy::start(&web("compress = true", "", &[&origin]));
     let mut client = proxy.connect();
     client.send("GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
     assert_eq!(client.head().header("content-encoding"), Some("gzip"));
@@ -195,7 +197,7 @@ fn an_answer_that_breaks_off_is_not_ended_as_if_it_were_whole() {
         let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 90000\r\n\r\n";
         Reply::End((head.to_owned() + &text()[..50_000]).into())
     });
-    let proxy = Proxy::start(&web("compress = {}", "", &[&origin]));
+    let proxy = Proxy::start(&web("compress = true", "", &[&origin]));
     let mut client = proxy.connect();
     client.send("GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
     assert_eq!(client.head().status, 200);

@@ -183,7 +183,7 @@ fn what_could_break_the_framing_is_an_error_with_its_line() {
 #[test]
 fn what_rules_do_is_in_the_metrics() {
     let origin = Origin::named("x");
-    let limit = "rate_limit = { requests = 1, period = \"1h\" }\ncompress = {}";
+    let limit = "rate_limit = { requests = 1, period = \"1h\" }\ncompress = true";
     let page = "admin_page = \"127.0.0.1:0\"";
     let proxy = Proxy::start_with(page, &web(limit, "", &[&origin]));
     let mut client = proxy.connect();
