@@ -1,15 +1,26 @@
 //! A server for network cameras on Evenkeel: takes their streams, and passes them on.
 //!
 //! - [`media`]: tracks, samples and groups of pictures, which all parts speak of.
-//! - [`rtp`]: from packets to samples and back.
-//! - [`rtsp`]: the protocol of cameras, both sides of it.
+//! - [`config`]: what the operator wrote, and what is wrong with it.
+//! - [`server`]: what runs; [`cameras`]: the cameras there are, and what each of them does.
+//! - [`ingest`]: takes the streams of cameras.
 //! - [`hub`]: from each camera to all that want its samples.
-//! - [`counters`]: what was counted.
+//! - [`serve`]: viewers and publishers by RTSP.
+//! - [`rtsp`]: the protocol of cameras, both sides of it, and [`rtp`]: packets. No I/O.
+//! - [`simulator`]: cameras that are none.
+//! - [`slots`] and [`counters`]: limits of connections, and what was counted.
 
+pub mod cameras;
 pub mod config;
 pub mod counters;
+mod descriptors;
 pub mod hub;
 pub mod ingest;
 pub mod media;
+mod metrics;
 pub mod rtp;
 pub mod rtsp;
+pub mod serve;
+pub mod server;
+pub mod simulator;
+pub mod slots;

@@ -239,7 +239,7 @@ struct Receiving<'a> {
 impl Receiving<'_> {
     /// Takes in all that has been read.
     async fn frames(&mut self, talk: &mut Talk, client: &mut Client) -> Result<(), IngestError> {
-        while let Some(frame) = talk.wire.next()? {
+        while let Some(frame) = talk.wire.frame()? {
             match frame {
                 Frame::Packet { channel, bytes } => {
                     let of_channel = |way: &crate::rtsp::transport::Transport| {
@@ -330,7 +330,7 @@ impl Talk {
         let patience = self.patience;
         let answered = timeout(patience, async {
             loop {
-                match self.wire.next()? {
+                match self.wire.frame()? {
                     Some(Frame::Message(Message::Response(response))) => return Ok(response),
                     Some(Frame::Message(Message::Request(request))) => {
                         (&self.stream).write_all(&answer_to(&request)).await?;

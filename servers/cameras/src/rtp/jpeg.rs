@@ -132,7 +132,7 @@ impl Jpeg {
         let tables = rest.split_to(4 + len).slice(4..);
         let nonsense = |what| Malformed::Nonsense { codec: NAME, what };
         if tables.is_empty() {
-            let known = self.known.get(&quality).map(Bytes::clone);
+            let known = self.known.get(&quality).cloned();
             return known.ok_or(nonsense("a picture refers to tables that have not come"));
         }
         if precision != 0 || !matches!(tables.len(), 64 | 128) {

@@ -35,6 +35,8 @@ impl Patience {
 
 /// A jump that is larger than this is a source that began anew (as in RFC 3550, appendix A.1).
 const JUMP_MAX: u64 = 3_000;
+/// Numbers begin behind one wrap, so that there is room below the first one.
+const WRAP: u64 = 1 << 16;
 /// A packet that is more behind than this is too.
 const BEHIND_MAX: u64 = 100;
 
@@ -146,6 +148,7 @@ impl Order {
     pub fn highest(&self) -> Option<(u64, u32)> {
         let last = self.waiting.last_key_value().map(|(&number, _)| number);
         let highest = last.or(self.next.map(|next| next.saturating_sub(1)))?;
+        let highest = highest.saturating_sub(WRAP);
         Some((highest, self.ssrc))
     }
 
@@ -159,7 +162,7 @@ impl Order {
         }
         self.ssrc = packet.ssrc;
         // Room below, for packets that come a little later than the first one.
-        self.next = Some(1 << 16 | u64::from(packet.sequence));
+        self.next = Some(WRAP | u64::from(packet.sequence));
         self.pass(packet, !is_first, out);
     }
 

@@ -110,6 +110,25 @@ impl Packetizer {
         self.sequence = self.sequence.wrapping_add(1);
     }
 
+    /// Writes a parameter set, as a part of the picture that follows.
+    pub fn write_set(
+        &mut self,
+        set: &[u8],
+        of: &Sample,
+        framing: &mut dyn Framing,
+        out: &mut BytesMut,
+    ) {
+        let mut writer = Writer {
+            timestamp: self.timestamp(of.dts + i64::from(of.pts_offset)),
+            of: self,
+            framing,
+            out,
+        };
+        if set.len() <= PAYLOAD_MAX {
+            writer.packet(false, &[], set);
+        }
+    }
+
     /// Writes the packets of a sample.
     pub fn write(&mut self, sample: &Sample, framing: &mut dyn Framing, out: &mut BytesMut) {
         let mut writer = Writer {

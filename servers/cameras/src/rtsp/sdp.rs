@@ -260,7 +260,7 @@ fn h264_sets(text: &str) -> Option<(Bytes, Bytes)> {
     let sets: Vec<Bytes> = text.split(',').filter_map(set).collect();
     let of = |kind| {
         let is = |set: &&Bytes| set.first().copied().map(h264::kind) == Some(kind);
-        sets.iter().find(is).map(Bytes::clone)
+        sets.iter().find(is).cloned()
     };
     of(h264::SPS).zip(of(h264::PPS))
 }

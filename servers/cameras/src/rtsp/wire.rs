@@ -61,7 +61,7 @@ impl Wire {
     /// # Errors
     ///
     /// [`WireError`]: the stream cannot be read on.
-    pub fn next(&mut self) -> Result<Option<Frame>, WireError> {
+    pub fn frame(&mut self) -> Result<Option<Frame>, WireError> {
         while self.searched == 0 && matches!(self.buffer.first(), Some(b'\r' | b'\n')) {
             self.buffer.advance(1);
         }
@@ -153,7 +153,7 @@ mod tests {
 
     fn frames(wire: &mut Wire) -> Result<Vec<String>, WireError> {
         let mut frames = Vec::new();
-        while let Some(frame) = wire.next()? {
+        while let Some(frame) = wire.frame()? {
             frames.push(match frame {
                 Frame::Packet { channel, bytes } => format!("{channel}:{bytes:?}"),
                 Frame::Message(Message::Request(request)) => {

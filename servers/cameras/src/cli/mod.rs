@@ -1,0 +1,91 @@
+//! The commands and their arguments.
+
+mod run;
+mod simulate;
+
+use std::error::Error;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use cameras::config;
+use clap::{Args, Parser, Subcommand};
+
+/// How a command ends.
+pub(crate) type Outcome = Result<ExitCode, Box<dyn Error + Send + Sync>>;
+
+/// A server for network cameras: takes their streams, and passes them on.
+///
+/// Write the cameras into a file, check it, and run it:
+///
+///   [rtsp]
+///   listen = "127.0.0.1:8554"
+///
+///   [camera.gate]
+///   url = "rtsp://192.0.2.7/stream1"
+///   user = "viewer"
+///   password = "..."
+///
+///   evenkeel-cameras check cameras.toml
+///   evenkeel-cameras run cameras.toml
+///   ffplay rtsp://127.0.0.1:8554/gate
+///
+/// All other keys have defaults; the README of the crate lists them.
+#[derive(Debug, Parser)]
+#[command(version, verbatim_doc_comment)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve by this configuration until ctrl-c.
+    ///
+    /// Prints where it listens, and then `ready`. Errors go to standard error.
+    Run(FileArguments),
+    /// Say what is wrong with a configuration, with its lines, without serving by it.
+    Check(FileArguments),
+    Simulate(SimulateArguments),
+}
+
+/// Be cameras: for a first look without hardware, and for measurements.
+///
+/// Answers RTSP at any path, without a password, in the connection alone, and sends H.264 until
+/// ctrl-c: a file again and again, or grey pictures.
+#[derive(Debug, Args)]
+pub(crate) struct SimulateArguments {
+    /// Where to listen.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8664")]
+    pub(crate) listen: SocketAddr,
+    /// A file of H.264 with start codes, as ffmpeg makes it by `-bsf:v h264_mp4toannexb`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Pictures a second.
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=240))]
+    pub(crate) rate: u32,
+    /// Kilobits a second of the grey pictures.
+    #[arg(long, default_value_t = 1_400, value_parser = clap::value_parser!(u32).range(16..=100_000))]
+    pub(crate) kbit: u32,
+}
+
+/// `run` and `check` differ in what they do with it.
+#[derive(Debug, Args)]
+pub(crate) struct FileArguments {
+    /// The configuration, in TOML.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+}
+
+pub(crate) fn run(arguments: Arguments) -> Outcome {
+    match arguments.command {
+        Command::Run(file) => run::run(&file.file),
+        Command::Simulate(arguments) => simulate::run(&arguments),
+        Command::Check(file) => {
+            let config = config::read(&file.file)?;
+            let cameras = config.cameras.len();
+            println!("{}: good; cameras {cameras}", file.file.display());
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! `evenkeel-cameras run`.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use cameras::config::{self, Config};
+use cameras::server::Server;
+use evenkeel::runtime::Builder;
+use evenkeel::signal::unix::{SignalKind, signal};
+
+use super::Outcome;
+
+/// How long the runtime may take to end.
+const SHUTDOWN_MAX: Duration = Duration::from_secs(5);
+
+pub(super) fn run(path: &Path) -> Outcome {
+    let config = config::read(path)?;
+    let mut builder = Builder::new();
+    if let Some(workers) = &config.process.workers {
+        builder.workers(*workers.get_ref());
+    }
+    let runtime = builder.build()?;
+    let outcome = runtime.block_on(serve(config));
+    // Connections that are left are dropped.
+    if let Err(error) = runtime.shutdown(SHUTDOWN_MAX) {
+        eprintln!("evenkeel-cameras: {error}");
+    }
+    outcome
+}
+
+async fn serve(config: Config) -> Outcome {
+    // Listening from here on, so that even an early ctrl-c ends the process properly.
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let server = Server::begin(config).await?;
+    say(&server)?;
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    eprintln!("evenkeel-cameras: ending");
+    drop(server);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says where it listens, for people and programs that start it.
+fn say(server: &Server) -> std::io::Result<()> {
+    let mut output = std::io::stdout();
+    if let Some(address) = server.rtsp() {
+        writeln!(output, "listening on rtsp {address}")?;
+    }
+    if let Some(page) = server.page() {
+        writeln!(output, "page at http://{page}/")?;
+    }
+    writeln!(output, "ready")?;
+    output.flush()
+}

@@ -1,0 +1,146 @@
+//! What operators plot and are alerted by, for each camera, beside the runtime's own metrics.
+
+use evenkeel_admin::metrics::{Families, Family, Kind, Value};
+
+use crate::cameras::{CameraStatus, Cameras};
+use crate::serve::Doors;
+
+/// A family with a row for each camera, and how its value is found.
+type OfCamera = (Family, fn(&CameraStatus) -> Value);
+
+const CAMERA: &[&str] = &["camera"];
+
+const fn counter(name: &'static str, help: &'static str) -> Family {
+    Family {
+        name,
+        help,
+        kind: Kind::Counter,
+        unit: None,
+        labels: CAMERA,
+    }
+}
+
+const fn gauge(name: &'static str, help: &'static str) -> Family {
+    Family {
+        name,
+        help,
+        kind: Kind::Gauge,
+        unit: None,
+        labels: CAMERA,
+    }
+}
+
+const OF_CAMERAS: [OfCamera; 13] = [
+    (
+        gauge("cameras_live", "Whether samples come: 1 or 0"),
+        |camera| Value::Level(f64::from(u8::from(camera.is_live))),
+    ),
+    (gauge("cameras_viewers", "Those who watch"), |camera| {
+        Value::Level(camera.viewers as f64)
+    }),
+    (
+        gauge("cameras_memory", "Bytes of media in memory, for viewers"),
+        |camera| Value::Level(camera.memory as f64),
+    ),
+    (
+        counter("cameras_samples", "Pictures and packets of sound that came"),
+        |camera| Value::Count(camera.samples),
+    ),
+    (counter("cameras_media", "Bytes of these"), |camera| {
+        Value::Count(camera.bytes)
+    }),
+    (
+        counter("cameras_gops", "Groups of pictures that were completed"),
+        |camera| Value::Count(camera.gops),
+    ),
+    (
+        counter(
+            "cameras_no_memory",
+            "Samples that were dropped for want of memory",
+        ),
+        |camera| Value::Count(camera.dropped),
+    ),
+    (
+        counter(
+            "cameras_lags",
+            "How often a viewer was too slow and was moved on",
+        ),
+        |camera| Value::Count(camera.lags),
+    ),
+    (
+        counter("cameras_sessions", "Sessions that began"),
+        |camera| Value::Count(camera.sessions),
+    ),
+    (
+        counter("cameras_failures", "Sessions that failed or ended"),
+        |camera| Value::Count(camera.ingest.failures),
+    ),
+    (counter("cameras_packets", "Packets that came"), |camera| {
+        Value::Count(camera.ingest.packets)
+    }),
+    (
+        counter("cameras_packets_lost", "Packets that never came"),
+        |camera| Value::Count(camera.ingest.lost),
+    ),
+    (
+        counter(
+            "cameras_damaged",
+            "Samples that a loss or a malformed packet took with it",
+        ),
+        |camera| Value::Count(camera.ingest.dropped),
+    ),
+];
+
+const fn of_clients(name: &'static str, help: &'static str, kind: Kind) -> Family {
+    Family {
+        name,
+        help,
+        kind,
+        unit: None,
+        labels: &[],
+    }
+}
+
+const CLIENTS: Family = of_clients("cameras_clients", "Clients by RTSP", Kind::Gauge);
+const CONNECTIONS: Family = of_clients(
+    "cameras_connections",
+    "Connections of clients that were taken",
+    Kind::Counter,
+);
+const REFUSED: Family = of_clients(
+    "cameras_connections_refused",
+    "Connections that were refused for a limit",
+    Kind::Counter,
+);
+const SLOW: Family = of_clients(
+    "cameras_connections_slow",
+    "Connections that were ended since the client was too slow",
+    Kind::Counter,
+);
+
+/// Adds the families of the cameras.
+pub(crate) fn add(cameras: &Cameras, families: &mut Families<'_>) {
+    let status = cameras.status();
+    for (family, value) in &OF_CAMERAS {
+        families.add(family, |row| {
+            for camera in &status {
+                row(&[&camera.name], value(camera));
+            }
+        });
+    }
+}
+
+/// Adds those of the clients by RTSP.
+pub(crate) fn add_clients(doors: &Doors, families: &mut Families<'_>) {
+    let counts = doors.counts();
+    families.add(&CLIENTS, |row| {
+        row(&[], Value::Level(doors.clients() as f64))
+    });
+    for (family, counter) in [
+        (&CONNECTIONS, &counts.connections),
+        (&REFUSED, &counts.refused),
+        (&SLOW, &counts.slow),
+    ] {
+        families.add(family, |row| row(&[], Value::Count(counter.total())));
+    }
+}

@@ -1,0 +1,145 @@
+//! One connection of a client: requests and answers, up to PLAY or RECORD.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel::net::TcpStream;
+use evenkeel::time::timeout;
+use rtsp_types::Message;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::{Shared, publish, view};
+use crate::ingest::session::make_room;
+use crate::rtsp::server::{Action, Server};
+use crate::rtsp::{Frame, Wire};
+use crate::slots::{Full, Slot};
+
+/// How long a client may be silent between two requests, before it plays.
+const IDLE_MAX: Duration = Duration::from_secs(60);
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) stream: TcpStream,
+    pub(super) wire: Wire,
+    pub(super) patience: Duration,
+}
+
+/// Why a connection is over. Clients come and go; only the counters tell of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It was closed, from either side, or broke.
+    Over,
+    /// The client did not take or send what it had to in time.
+    Slow,
+    /// It sent nonsense.
+    Nonsense,
+}
+
+/// Serves a client until it is gone.
+pub(super) async fn serve(shared: Arc<Shared>, stream: TcpStream, slot: Slot) {
+    let mut closing = shared.closing.subscribe();
+    // Without it answers would be held back; a client that is served later is no harm.
+    let _ = stream.set_nodelay(true);
+    let mut connection = Connection {
+        stream,
+        wire: Wire::default(),
+        patience: shared.patience,
+    };
+    let end = tokio::select! {
+        end = talk(&shared, &mut connection) => end,
+        _ = closing.wait_for(|closing| *closing) => End::Over,
+    };
+    if end == End::Slow {
+        shared.counts.slow.one();
+    }
+    drop(slot);
+}
+
+/// Says why, in the answer to whatever request it would send. The buffer of a new connection takes
+/// that at once.
+pub(super) fn refuse(stream: &TcpStream, why: &Full) {
+    let body = format!("{why}\n");
+    let answer = format!(
+        "RTSP/1.0 503 Service Unavailable\r\nCSeq: 1\r\nConnection: close\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    // If this fails, the client sees the connection closed.
+    let _ = stream.try_write(answer.as_bytes());
+}
+
+async fn talk(shared: &Arc<Shared>, connection: &mut Connection) -> End {
+    let (mut nonce, mut session) = ([0; 16], [0; 8]);
+    if getrandom::fill(&mut nonce).is_err() || getrandom::fill(&mut session).is_err() {
+        // Without random numbers passwords could be replayed.
+        return End::Over;
+    }
+    let mut server = Server::new(nonce, u64::from_be_bytes(session));
+    let mut limit = connection.patience;
+    loop {
+        let request = match timeout(limit, connection.frame()).await {
+            Err(_) => return End::Slow,
+            Ok(Err(end)) => return end,
+            Ok(Ok(Frame::Message(Message::Request(request)))) => request,
+            Ok(Ok(_)) => continue,
+        };
+        limit = IDLE_MAX;
+        let reply = server.request(&request, &**shared);
+        if let Err(end) = connection.send(&reply.bytes).await {
+            return end;
+        }
+        let ended = match reply.action {
+            Action::None | Action::Pause => Ok(()),
+            Action::End => Err(End::Over),
+            Action::Play {
+                camera,
+                tracks,
+                set_up,
+            } => view::run(shared, connection, &mut server, &camera, &tracks, &set_up).await,
+            Action::Record {
+                camera,
+                offers,
+                set_up,
+            } => publish::run(shared, connection, &mut server, &camera, &offers, &set_up).await,
+        };
+        if let Err(end) = ended {
+            return end;
+        }
+    }
+}
+
+impl Connection {
+    /// The next frame.
+    ///
+    /// # Cancel safety
+    ///
+    /// If it is cancelled, nothing is lost.
+    pub(super) async fn frame(&mut self) -> Result<Frame, End> {
+        loop {
+            match self.wire.frame() {
+                Ok(Some(frame)) => return Ok(frame),
+                Ok(None) => {}
+                Err(_) => return Err(End::Nonsense),
+            }
+            make_room(&mut self.wire);
+            match (&self.stream).read_buf(self.wire.buffer()).await {
+                Ok(0) | Err(_) => return Err(End::Over),
+                Ok(_) => {}
+            }
+        }
+    }
+
+    /// Sends all of it. Each part that the client takes gives it its time again.
+    pub(super) async fn send(&self, bytes: &[u8]) -> Result<(), End> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match timeout(self.patience, (&self.stream).write(rest)).await {
+                Err(_) => return Err(End::Slow),
+                Ok(Ok(written @ 1..)) => rest = &rest[written..],
+                Ok(_) => return Err(End::Over),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,180 @@
+//! Viewers and publishers by RTSP: takes their connections, and serves each by a task of its own.
+//!
+//! - [`connection`]: one connection, up to PLAY or RECORD.
+//! - [`view`]: sends a camera's samples.
+//! - [`publish`]: takes samples from a camera that publishes by itself.
+
+mod connection;
+mod publish;
+mod view;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel::Class;
+use evenkeel::net::TcpListener;
+use evenkeel::task::AbortHandle;
+use evenkeel::time::sleep;
+
+use crate::cameras::Cameras;
+use crate::config::{self, User};
+use crate::counters::Counter;
+use crate::rtsp::server::{Directory, Found, Permission};
+use crate::slots::{Limits, Slots};
+
+/// A listener at work, which ends with its connections when this is dropped.
+#[derive(Debug)]
+pub struct Doors {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    accepts: AbortHandle,
+}
+
+/// What connections share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    cameras: Arc<Cameras>,
+    users: Vec<User>,
+    patience: Duration,
+    /// After so long without a packet a publisher is given up.
+    silence: Duration,
+    limits: Limits,
+    slots: Arc<Slots>,
+    closing: tokio::sync::watch::Sender<bool>,
+    counts: Counts,
+}
+
+/// What was counted of clients.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Connections that were taken.
+    pub connections: Counter,
+    /// Those that were refused for a limit.
+    pub refused: Counter,
+    /// Those that were ended since they were too slow.
+    pub slow: Counter,
+}
+
+impl Doors {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    ///
+    /// The address cannot be listened on.
+    pub async fn open(
+        rtsp: &config::Rtsp,
+        silence: Duration,
+        cameras: &Arc<Cameras>,
+    ) -> io::Result<Self> {
+        let listener = TcpListener::bind(rtsp.listen.get_ref().as_str()).await?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared {
+            cameras: Arc::clone(cameras),
+            users: rtsp
+                .users
+                .iter()
+                .map(|user| user.get_ref().clone())
+                .collect(),
+            patience: rtsp.patience,
+            silence,
+            limits: Limits {
+                all_max: rtsp.sessions_max,
+                per_client_max: rtsp.sessions_per_client_max,
+            },
+            slots: Arc::default(),
+            closing: tokio::sync::watch::Sender::new(false),
+            counts: Counts::default(),
+        });
+        let accepts = evenkeel::spawn_in(Class::NORMAL, accept(Arc::clone(&shared), listener));
+        Ok(Self {
+            shared,
+            address,
+            accepts: accepts.abort_handle(),
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// How many clients are connected.
+    pub fn clients(&self) -> usize {
+        self.shared.slots.taken()
+    }
+
+    /// What was counted.
+    pub fn counts(&self) -> &Counts {
+        &self.shared.counts
+    }
+}
+
+impl Drop for Doors {
+    fn drop(&mut self) {
+        self.accepts.abort();
+        self.shared.closing.send_replace(true);
+    }
+}
+
+async fn accept(shared: Arc<Shared>, listener: TcpListener) {
+    loop {
+        let (stream, client) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // One line each time: whoever runs out of descriptors has to hear of it.
+                eprintln!(
+                    "evenkeel-cameras: cannot accept: {error}; if descriptors have run out, allow \
+                     more, as by `ulimit -n`, or lower rtsp.sessions_max"
+                );
+                sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        shared.counts.connections.one();
+        match shared.slots.take(client.ip(), shared.limits) {
+            Ok(slot) => {
+                let serve = connection::serve(Arc::clone(&shared), stream, slot);
+                drop(evenkeel::spawn_in(Class::NORMAL, serve));
+            }
+            Err(full) => {
+                shared.counts.refused.one();
+                connection::refuse(&stream, &full);
+            }
+        }
+    }
+}
+
+impl Directory for Shared {
+    fn is_open(&self) -> bool {
+        self.users.is_empty()
+    }
+
+    fn password(&self, user: &str) -> Option<String> {
+        let found = self.users.iter().find(|known| known.name == user);
+        found.map(|user| user.password.clone())
+    }
+
+    fn may(&self, user: &str, camera: &str, what: Permission) -> bool {
+        let found = self.users.iter().find(|known| known.name == user);
+        found.is_some_and(|user| {
+            let cameras = match what {
+                Permission::View => &user.view,
+                Permission::Publish => &user.publish,
+            };
+            cameras.iter().any(|name| name == "*" || name == camera)
+        })
+    }
+
+    fn find(&self, camera: &str) -> Found {
+        match self.cameras.hub().status_of(camera) {
+            None => Found::Unknown,
+            Some(status) => status.tracks.map_or(Found::Silent, Found::Tracks),
+        }
+    }
+
+    fn takes_publishers(&self, camera: &str) -> bool {
+        self.cameras.publisher(camera).is_some()
+    }
+}

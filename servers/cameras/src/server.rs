@@ -1,0 +1,132 @@
+//! The server as a whole: what runs, by a configuration.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::cameras::{AddError, Cameras};
+use crate::config::{Config, ConfigError};
+use crate::descriptors;
+use crate::hub::{self, Hub};
+use crate::metrics;
+use crate::serve::Doors;
+
+/// Why the server cannot begin.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// An address cannot be listened on.
+    #[error("rtsp.listen: cannot listen on {address}: {error}")]
+    Listen {
+        /// The address.
+        address: String,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// The page.
+    #[error("process.admin_page {address}: {error}")]
+    AdminPage {
+        /// Its address.
+        address: String,
+        /// What is wrong.
+        error: evenkeel_admin::AdminError,
+    },
+    /// A camera.
+    #[error("camera {name}: {error}")]
+    Camera {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        error: AddError,
+    },
+    /// There are too few descriptors.
+    #[error("{0}")]
+    Descriptors(String),
+}
+
+/// A server at work, which ends when this is dropped.
+#[derive(Debug)]
+pub struct Server {
+    cameras: Arc<Cameras>,
+    doors: Option<Arc<Doors>>,
+    page: Option<evenkeel_admin::Admin>,
+}
+
+impl Server {
+    /// Begins to receive, and to serve, by this configuration.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError`].
+    pub async fn begin(config: Config) -> Result<Self, ServerError> {
+        descriptors::secure(&config).map_err(ServerError::Descriptors)?;
+        let hub = Hub::new(hub::Limits {
+            camera_bytes_max: config.limits.camera_memory,
+            all_bytes_max: config.limits.memory,
+            lag_max: config.limits.lag,
+            subscribers_max: config.limits.viewers_max,
+            ..hub::Limits::default()
+        });
+        let silence = config.ingest.silence;
+        let cameras = Cameras::new(&hub, config.ingest);
+        let doors = match &config.rtsp {
+            None => None,
+            Some(rtsp) => {
+                let opened = Doors::open(rtsp.get_ref(), silence, &cameras).await;
+                Some(Arc::new(opened.map_err(|error| ServerError::Listen {
+                    address: rtsp.get_ref().listen.get_ref().clone(),
+                    error,
+                })?))
+            }
+        };
+        for (name, camera) in config.cameras {
+            let added = cameras.add(&name, camera.into_inner());
+            added.map_err(|error| ServerError::Camera { name, error })?;
+        }
+        let page = match config.process.admin_page {
+            None => None,
+            Some(address) => {
+                let address = address.into_inner();
+                let page = page(&cameras, doors.as_ref()).listen(&address).await;
+                Some(page.map_err(|error| ServerError::AdminPage { address, error })?)
+            }
+        };
+        Ok(Self {
+            cameras,
+            doors,
+            page,
+        })
+    }
+
+    /// The cameras.
+    pub fn cameras(&self) -> &Arc<Cameras> {
+        &self.cameras
+    }
+
+    /// Where viewers and publishers connect by RTSP.
+    pub fn rtsp(&self) -> Option<SocketAddr> {
+        self.doors.as_ref().map(|doors| doors.address())
+    }
+
+    /// The address of the page with the runtime's statistics.
+    pub fn page(&self) -> Option<String> {
+        self.page.as_ref().map(evenkeel_admin::Admin::address)
+    }
+}
+
+/// The page, with the metrics of the cameras as long as they are there.
+fn page(cameras: &Arc<Cameras>, doors: Option<&Arc<Doors>>) -> evenkeel_admin::Builder {
+    let cameras = Arc::downgrade(cameras);
+    let doors = doors.map(Arc::downgrade);
+    evenkeel_admin::Builder::new().metrics(move |families| {
+        if let Some(cameras) = cameras.upgrade() {
+            metrics::add(&cameras, families);
+        }
+        if let Some(doors) = doors.as_ref().and_then(std::sync::Weak::upgrade) {
+            metrics::add_clients(&doors, families);
+        }
+    })
+}

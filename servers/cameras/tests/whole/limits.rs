@@ -1,0 +1,108 @@
+//! What clients and cameras can make grow has a limit, and descriptors are given back.
+
+use std::io::Write;
+
+use super::support::{Client, Program, simulator, until};
+
+#[test]
+fn connections_have_limits_and_who_is_refused_is_told() {
+    let program = Program::start_with("sessions_per_client_max = 3", "");
+    let mut kept: Vec<Client> = Vec::new();
+    for _ in 0..3 {
+        let mut client = program.connect();
+        assert_eq!(client.ask("OPTIONS", "*", "").status, 200);
+        kept.push(client);
+    }
+    let mut client = program.connect();
+    let answer = client.ask("OPTIONS", "*", "");
+    assert_eq!(answer.status, 503);
+    assert!(
+        answer.body.contains("sessions_per_client_max"),
+        "{}",
+        answer.body
+    );
+    drop(kept);
+    until("there is room", || {
+        program.connect().ask("OPTIONS", "*", "").status == 200
+    });
+}
+
+#[test]
+fn who_says_nothing_or_nonsense_is_dropped() {
+    let program = Program::start_with("patience = \"100ms\"", "");
+    program.connect().ended();
+    for nonsense in [
+        &b"\x16\x03\x01\0\0"[..],
+        b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"DESCRIBE rtsp://a/b RTSP/1.0\r\nContent-Length: 99999999\r\n\r\n",
+        &[b'x'; 20_000],
+    ] {
+        let mut client = program.connect();
+        // It may be closed before all of it is sent.
+        let _ = client.stream.write_all(nonsense);
+        client.ended();
+    }
+    let mut client = program.connect();
+    assert_eq!(client.ask("OPTIONS", "*", "").status, 200);
+}
+
+#[test]
+fn sessions_leave_no_descriptors_behind() {
+    let simulator = simulator();
+    let config = format!(
+        "[camera.gate]\nurl = {:?}\ndelivery = \"5ms\"\n",
+        simulator.url(0)
+    );
+    let program = Program::start(&config);
+    drop(program.watch("gate"));
+    // The camera's connection is there and no client's.
+    let mut before = 0;
+    until("no client is connected", || {
+        let now = program.descriptors();
+        std::mem::replace(&mut before, now) == now
+    });
+    for round in 0..10 {
+        let mut clients: Vec<Client> = (0..6).map(|_| program.connect()).collect();
+        for (index, client) in clients.iter_mut().enumerate() {
+            if (round + index) % 2 == 0 {
+                client.play(&program.url("gate"));
+                client.media();
+            } else if index % 3 == 0 {
+                client.ask("DESCRIBE", &program.url("gate"), "");
+            }
+        }
+    }
+    simulator.cut();
+    program.watch("gate");
+    until("as many descriptors as before", || {
+        program.descriptors() <= before
+    });
+}
+
+/// All rings together have a limit, which viewers that take nothing cannot exceed.
+#[test]
+fn viewers_that_take_nothing_do_not_fill_the_memory() {
+    let simulator = simulator();
+    let limits = "[limits]\nmemory = \"4MiB\"\ncamera_memory = \"2MiB\"\nlag = \"60s\"\n";
+    let cameras: String = (0..4)
+        .map(|camera| {
+            let url = simulator.url(camera);
+            format!("[camera.c{camera}]\nurl = {url:?}\ndelivery = \"5ms\"\n")
+        })
+        .collect();
+    let program = Program::start_with("patience = \"30s\"", &format!("{limits}{cameras}"));
+    let _stuck: Vec<Client> = (0..4)
+        .map(|camera| program.watch(&format!("c{camera}")))
+        .collect();
+    let mut good = program.watch("c0");
+    let mut received = 0;
+    // Ten times as much as may be kept.
+    until("much has come", || {
+        for _ in 0..50 {
+            received += good.media().bytes.len();
+        }
+        received > 4 << 20
+    });
+    let memory = program.memory();
+    assert!(memory < 150 << 20, "{memory}");
+}

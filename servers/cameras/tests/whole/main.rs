@@ -1,0 +1,8 @@
+//! The whole program: its binary, with cameras and viewers of the tests around it.
+
+mod ingest;
+mod limits;
+mod peers;
+mod publish;
+mod support;
+mod view;

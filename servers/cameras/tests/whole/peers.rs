@@ -1,0 +1,193 @@
+//! Other people's programs, where they are installed.
+
+use std::process::{Command, Stdio};
+
+use cameras::simulator::{Settings, Simulator, Stream};
+
+use super::support::{Program, simulator};
+
+fn is_there(program: &str) -> bool {
+    let mut command = Command::new(program);
+    command
+        .arg("-version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let is_there = command.status().is_ok_and(|status| status.success());
+    if !is_there {
+        eprintln!("NOT CHECKED: {program} is not installed");
+    }
+    is_there
+}
+
+/// ffmpeg decodes what was received, without a complaint.
+#[test]
+fn ffmpeg_decodes_what_it_watches() {
+    if !is_there("ffmpeg") {
+        return;
+    }
+    let simulator = simulator();
+    let config = format!(
+        "[camera.gate]\nurl = {:?}\ndelivery = \"5ms\"\n",
+        simulator.url(0)
+    );
+    let program = Program::start(&config);
+    drop(program.watch("gate"));
+    let output = Command::new("ffmpeg")
+        .args([
+            "-v",
+            "warning",
+            "-rtsp_transport",
+            "tcp",
+            "-i",
+            &program.url("gate"),
+        ])
+        .args(["-frames:v", "40", "-f", "framemd5", "-"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    let frames = said.lines().filter(|line| line.starts_with("0,")).count();
+    assert_eq!(frames, 40, "{said}\n{complaints}");
+    assert!(!complaints.contains("error"), "{complaints}");
+    assert!(said.contains("#dimensions 0: 640x480"), "{said}");
+}
+
+/// Real H.264, with several slices and sets in each key frame, is published by ffmpeg and watched
+/// by ffprobe.
+#[test]
+fn ffmpeg_publishes_and_ffprobe_watches() {
+    if !is_there("ffmpeg") || !is_there("ffprobe") {
+        return;
+    }
+    let program = Program::start("[camera.gate]\n");
+    let mut publisher = Command::new("ffmpeg")
+        .args([
+            "-v",
+            "error",
+            "-re",
+            "-f",
+            "lavfi",
+            "-i",
+            "testsrc=size=320x240:rate=25",
+        ])
+        .args(["-f", "lavfi", "-i", "sine=frequency=440"])
+        .args([
+            "-c:v",
+            "libx264",
+            "-preset",
+            "ultrafast",
+            "-tune",
+            "zerolatency",
+            "-g",
+            "10",
+        ])
+        .args([
+            "-c:a",
+            "aac",
+            "-f",
+            "rtsp",
+            "-rtsp_transport",
+            "tcp",
+            &program.url("gate"),
+        ])
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    drop(program.watch("gate"));
+    let output = Command::new("ffprobe")
+        .args([
+            "-v",
+            "error",
+            "-rtsp_transport",
+            "tcp",
+            "-i",
+            &program.url("gate"),
+        ])
+        .args([
+            "-show_entries",
+            "stream=codec_name,width,height,sample_rate",
+            "-of",
+            "compact",
+        ])
+        .stdin(Stdio::null())
+        .output();
+    let _ = publisher.kill();
+    let _ = publisher.wait();
+    let output = output.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        said.contains("codec_name=h264|width=320|height=240"),
+        "{said}"
+    );
+    assert!(said.contains("codec_name=aac|sample_rate=44100"), "{said}");
+}
+
+/// Real H.264 from a file, by the simulator, through the server, to a decoder.
+#[test]
+fn real_pictures_survive_the_way_through_the_server() {
+    if !is_there("ffmpeg") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("real.h264");
+    let made = Command::new("ffmpeg")
+        .args([
+            "-v",
+            "error",
+            "-f",
+            "lavfi",
+            "-i",
+            "testsrc2=size=320x240:rate=25",
+        ])
+        .args([
+            "-frames:v",
+            "50",
+            "-c:v",
+            "libx264",
+            "-preset",
+            "veryfast",
+            "-bf",
+            "0",
+        ])
+        .args(["-g", "25", "-bsf:v", "h264_mp4toannexb", "-f", "h264"])
+        .arg(&file)
+        .stdin(Stdio::null())
+        .status();
+    assert!(made.unwrap().success());
+    let hashes = |input: &[&str]| {
+        let output = Command::new("ffmpeg")
+            .args(["-v", "error"])
+            .args(input)
+            .args(["-frames:v", "25", "-f", "framemd5", "-"])
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let of_frames = said.lines().filter(|line| line.starts_with("0,"));
+        let hash = |line: &str| line.rsplit(',').next().unwrap().trim().to_owned();
+        of_frames.map(hash).collect::<Vec<_>>()
+    };
+    let path = file.to_str().unwrap();
+    let original = hashes(&["-i", path]);
+    let second: Vec<String> = hashes(&["-ss", "1", "-i", path]);
+    let settings = Settings {
+        stream: Stream::of_file(&std::fs::read(&file).unwrap()).unwrap(),
+        rate: 50,
+        credentials: None,
+    };
+    let simulator = Simulator::start("127.0.0.1:0".parse().unwrap(), settings).unwrap();
+    let config = format!(
+        "[camera.gate]\nurl = {:?}\ndelivery = \"5ms\"\n",
+        simulator.url(0)
+    );
+    let program = Program::start(&config);
+    drop(program.watch("gate"));
+    let seen = hashes(&["-rtsp_transport", "tcp", "-i", &program.url("gate")]);
+    assert_eq!(seen.len(), 25);
+    // It begins with either key frame, and goes on with the pictures behind that.
+    assert!(
+        seen == original || seen == second,
+        "{seen:?}\n{original:?}\n{second:?}"
+    );
+}
