@@ -13,6 +13,7 @@ use evenkeel::time::timeout;
 use tokio::io::AsyncWriteExt;
 
 use crate::counters::Counter;
+use crate::sessions;
 use crate::stream::Stream;
 
 /// One end of what is relayed.
@@ -83,6 +84,9 @@ impl Counted<'_> {
     }
 
     fn add(&self, bytes: [u64; 2]) {
+        // The first one is the client.
+        sessions::came(bytes[0]);
+        sessions::sent(bytes[1]);
         for (counters, bytes) in self.counters.iter().zip(bytes) {
             for counter in counters {
                 counter.add(bytes);

@@ -39,6 +39,8 @@ pub struct Session {
     pub listener: String,
     began: Instant,
     requests: AtomicU64,
+    bytes_in: AtomicU64,
+    bytes_out: AtomicU64,
     now: Mutex<Now>,
 }
 
@@ -96,6 +98,10 @@ pub struct Seen {
     pub age: Duration,
     /// Requests, or connections of TCP, for which a server was looked for.
     pub requests: u64,
+    /// Bytes that were passed on from it.
+    pub bytes_in: u64,
+    /// Bytes that were passed on to it.
+    pub bytes_out: u64,
 }
 
 /// The place of a connection in the table, which is free again when this is dropped.
@@ -120,6 +126,8 @@ impl Sessions {
             listener: listener.to_owned(),
             began: Instant::now(),
             requests: AtomicU64::new(0),
+            bytes_in: AtomicU64::new(0),
+            bytes_out: AtomicU64::new(0),
             now: Mutex::new(Now {
                 client,
                 state: State::Begins,
@@ -206,8 +214,10 @@ impl Session {
             class: now.class,
             at,
             age: self.began.elapsed(),
-            // Relaxed: a statistic.
+            // Relaxed: statistics.
             requests: self.requests.load(Ordering::Relaxed),
+            bytes_in: self.bytes_in.load(Ordering::Relaxed),
+            bytes_out: self.bytes_out.load(Ordering::Relaxed),
         }
     }
 
@@ -242,6 +252,22 @@ pub fn serves(pool: &Arc<Pool>, index: usize) {
         let mut now = session.now();
         now.state = State::Serves;
         now.at = Some((Arc::clone(pool), index));
+    });
+}
+
+/// Bytes of the client were passed on.
+pub fn came(bytes: u64) {
+    // Relaxed: a statistic.
+    note(|session| {
+        session.bytes_in.fetch_add(bytes, Ordering::Relaxed);
+    });
+}
+
+/// Bytes were passed on to the client.
+pub fn sent(bytes: u64) {
+    // Relaxed: a statistic.
+    note(|session| {
+        session.bytes_out.fetch_add(bytes, Ordering::Relaxed);
     });
 }
 

@@ -100,7 +100,17 @@ pub(super) fn show(context: &Context, words: &[&str], as_json: bool) -> Result<S
     found.truncate(filter.max.unwrap_or(SHOWN));
     let classes = Handle::current().stats().classes;
     let mut table = Table::new(&[
-        "id", "client", "listener", "state", "pool", "server", "class", "age_s", "requests",
+        "id",
+        "client",
+        "listener",
+        "state",
+        "pool",
+        "server",
+        "class",
+        "age_s",
+        "requests",
+        "bytes_in",
+        "bytes_out",
     ]);
     for seen in &found {
         let class = classes.iter().find(|class| class.class == seen.class);
@@ -117,6 +127,8 @@ pub(super) fn show(context: &Context, words: &[&str], as_json: bool) -> Result<S
             json!(class.map(|class| &class.name)),
             json!(seen.age.as_secs()),
             json!(seen.requests),
+            json!(seen.bytes_in),
+            json!(seen.bytes_out),
         ]);
     }
     if as_json {

@@ -97,6 +97,7 @@ pub(super) async fn read_answer(
                 stream,
                 patience: Patience::in_all(config.timeouts.body, config.body_rate_min),
                 counters: [&server.counters.bytes_out, &front.counters.bytes_out],
+                is_client: true,
                 noted: plan.note.as_ref().map(|note| &note.bytes_out),
             };
             target.send(&out).await.map_err(|_| Fault::ClientGone)?;

@@ -18,6 +18,7 @@ use super::chunks::{BadChunk, Decoder, Recode};
 use super::framing::Framing;
 use super::patience::Patience;
 use crate::counters::Counter;
+use crate::sessions;
 use crate::socket::Socket;
 use crate::stream::Stream;
 
@@ -34,6 +35,8 @@ pub(super) struct Target<'a> {
     pub(super) patience: Patience,
     /// Count the bytes.
     pub(super) counters: [&'a Counter; 2],
+    /// It is the client.
+    pub(super) is_client: bool,
     /// Counts them for the log.
     pub(super) noted: Option<&'a Counter>,
 }
@@ -252,6 +255,11 @@ impl Target<'_> {
         }
         if let Some(noted) = self.noted {
             noted.add(bytes);
+        }
+        if self.is_client {
+            sessions::sent(bytes);
+        } else {
+            sessions::came(bytes);
         }
     }
 }

@@ -381,6 +381,7 @@ fn to_server<'a>(
         stream: origin,
         patience: Patience::each(plan.pool.config.timeouts.body),
         counters: [&server.counters.bytes_in, &front.counters.bytes_in],
+        is_client: false,
         noted: plan.note.as_ref().map(|note| &note.bytes_in),
     }
 }
@@ -405,6 +406,7 @@ fn download<'a>(
             stream,
             patience: Patience::in_all(config.timeouts.body, config.body_rate_min),
             counters: [&server.counters.bytes_out, &front.counters.bytes_out],
+            is_client: true,
             noted: plan.note.as_ref().map(|note| &note.bytes_out),
         },
         buffer: arrived,

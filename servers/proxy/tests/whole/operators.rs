@@ -40,6 +40,7 @@ fn connections_are_shown_with_what_they_do_and_can_be_ended() {
         (&"web".into(), &1.into())
     );
     assert_eq!(rest["server"], Value::Null);
+    assert!(rest["bytes_in"].as_u64() > Some(20) && rest["bytes_out"].as_u64() > Some(20));
     let serve = &sessions(&proxy, "server slow/held")[0];
     assert_eq!(
         (&serve["client"], &serve["class"]),
