@@ -14,6 +14,7 @@
 //! - [`pool`]: which server of it, and who waits for one; [`check`] finds out which of them are up.
 //! - [`access_log`]: a line for each request.
 //! - [`admin`]: the socket that answers operators.
+//! - [`convert`]: configurations of HAProxy as ones of this proxy.
 //! - [`slots`], [`sessions`], [`refusals`] and [`counters`]: limits of connections, who is
 //!   connected, what was refused, and what was counted.
 
@@ -22,6 +23,7 @@ pub mod admin;
 pub mod check;
 pub mod compress;
 pub mod config;
+pub mod convert;
 pub mod counters;
 pub mod http;
 pub mod listener;

@@ -1,5 +1,6 @@
 //! The commands and their arguments.
 
+mod convert;
 mod ctl;
 mod run;
 mod top;
@@ -30,6 +31,8 @@ pub(crate) type Outcome = Result<ExitCode, Box<dyn Error + Send + Sync>>;
 ///   evenkeel-proxy check proxy.toml
 ///   evenkeel-proxy run proxy.toml
 ///
+/// `convert` makes one of a configuration of HAProxy.
+///
 /// All other keys have defaults; the README of the crate lists them.
 #[derive(Debug, Parser)]
 #[command(version, verbatim_doc_comment)]
@@ -51,6 +54,7 @@ enum Command {
     Check(FileArguments),
     Reload(SocketArguments),
     Ctl(CtlArguments),
+    Convert(ConvertArguments),
     Top(TopArguments),
 }
 
@@ -109,6 +113,29 @@ pub(crate) struct TopArguments {
     pub(crate) plain: bool,
 }
 
+/// Print the configuration of HAProxy as one of this proxy.
+///
+/// What has no counterpart here is said on standard error, with its line. If something is missing,
+/// nothing is printed, and the exit code is 1. With --lossy the rest is printed, with comments
+/// where something is missing, and the exit code is 3, as it is if `check` finds something wrong
+/// with the result, such as a certificate that is not there.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel-proxy convert /etc/haproxy/haproxy.cfg > proxy.toml
+  evenkeel-proxy convert --lossy /etc/haproxy/haproxy.cfg | less")]
+pub(crate) struct ConvertArguments {
+    /// Print also what is not whole.
+    #[arg(long)]
+    pub(crate) lossy: bool,
+    /// Say nothing of what is left out because it changes nothing of what is served.
+    #[arg(long)]
+    pub(crate) quiet: bool,
+    /// The configuration of HAProxy.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+}
+
 pub(crate) fn run(arguments: Arguments) -> Outcome {
     match arguments.command {
         Command::Run(file) => run::run(&file.file),
@@ -122,6 +149,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
             Ok(ExitCode::SUCCESS)
         }
         Command::Reload(socket) => ctl::ask(&socket.socket, "reload"),
+        Command::Convert(convert) => convert::run(&convert),
         Command::Top(top) => top::run(&top),
         Command::Ctl(ctl) => ctl::ask(&ctl.socket.socket, &ctl.command.join(" ")),
     }

@@ -1,0 +1,228 @@
+//! Whole configurations, and those that nobody has written.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::config;
+
+fn converted(text: &str) -> Converted {
+    convert("haproxy.cfg", text, &|_| None)
+}
+
+/// A configuration, and what it has to become.
+const SAMPLES: [(&str, &str, &str); 4] = [
+    (
+        "shop",
+        include_str!("samples/shop.cfg"),
+        include_str!("samples/shop.toml"),
+    ),
+    (
+        "database",
+        include_str!("samples/database.cfg"),
+        include_str!("samples/database.toml"),
+    ),
+    (
+        "edge",
+        include_str!("samples/edge.cfg"),
+        include_str!("samples/edge.toml"),
+    ),
+    (
+        "tenants",
+        include_str!("samples/tenants.cfg"),
+        include_str!("samples/tenants.toml"),
+    ),
+];
+
+#[test]
+fn samples_become_what_was_read_by_people() {
+    for (name, text, toml) in SAMPLES {
+        let converted = convert(&format!("{name}.cfg"), text, &|_| None);
+        let errors = converted.remarks.iter().filter(|remark| remark.is_error);
+        let errors: Vec<String> = errors.map(ToString::to_string).collect();
+        assert!(errors.is_empty(), "{name}: {}", errors.join("\n"));
+        assert_eq!(converted.toml, toml, "{name}");
+        config::parse(name, &converted.toml).unwrap();
+    }
+}
+
+#[test]
+fn what_is_not_there_is_said_with_its_line_and_the_rest_is_good() {
+    let text = include_str!("samples/legacy.cfg");
+    let converted = converted(text);
+    assert!(!converted.is_whole());
+    // Sections of which the first line says it all.
+    let silent = ["peer a", "nameserver one"];
+    let plain = [
+        "global",
+        "defaults",
+        "mode ",
+        "timeout connect",
+        "frontend",
+        "backend",
+        "listen",
+        "#",
+        "default_backend",
+        "server a",
+        "server b",
+        "server d",
+        "bind :9000",
+        "log /dev/log",
+    ];
+    for (index, line) in text.lines().enumerate() {
+        let trimmed = line.trim();
+        let begins = |with: &&str| trimmed.starts_with(*with);
+        let expects = !(trimmed.is_empty() || silent.iter().chain(&plain).any(begins));
+        let found = converted
+            .remarks
+            .iter()
+            .find(|remark| remark.line == index + 1);
+        if expects {
+            let remark = found.unwrap_or_else(|| panic!("line {} is silent: {line}", index + 1));
+            assert_eq!(remark.text, line);
+        }
+    }
+    config::parse("legacy", &converted.toml).unwrap();
+    let missing = converted.toml.matches("# NOT CONVERTED: line").count();
+    let errors = converted
+        .remarks
+        .iter()
+        .filter(|remark| remark.is_error)
+        .count();
+    assert_eq!(
+        missing, errors,
+        "each stands where it is missing: {}",
+        converted.toml
+    );
+}
+
+#[test]
+fn a_remark_shows_its_line() {
+    let converted = converted("listen a\n  bind :80\n  server s 10.0.0.1:80 check flying\n");
+    let said: Vec<String> = converted.remarks.iter().map(ToString::to_string).collect();
+    let whole = "haproxy.cfg:3: error: flying of a server has no counterpart here\n    3 | \
+                 server s 10.0.0.1:80 check flying";
+    assert_eq!(said, [whole]);
+}
+
+#[test]
+fn defaults_are_those_above_or_those_that_are_named() {
+    let text = "defaults one\n timeout connect 1s\ndefaults two\n timeout connect 2s\n\
+                listen a\n bind :81\n server s x:1\nlisten b from one\n bind :82\n server s x:1\n\
+                defaults\nlisten c\n bind :83\n server s x:1\nlisten d from none\n bind :84\n";
+    let converted = converted(text);
+    let part = |from: &str, to: &str| {
+        let (_, rest) = converted.toml.split_once(from).unwrap();
+        rest.split(to).next().unwrap().to_owned()
+    };
+    assert!(part("[pool.a]", "[pool.b]").contains("connect = \"2s\""));
+    assert!(part("[pool.b]", "[pool.c]").contains("connect = \"1s\""));
+    assert!(!part("[pool.c]", "listen d").contains("timeouts"));
+    let said = &converted
+        .remarks
+        .iter()
+        .find(|remark| remark.line == 15)
+        .unwrap()
+        .message;
+    assert!(said.contains("there are no defaults \"none\""), "{said}");
+}
+
+/// Lines of which random configurations are made, with values that are good and others.
+const LINES: &[&str] = &[
+    "mode http",
+    "mode tcp",
+    "balance leastconn",
+    "balance uri",
+    "balance hdr(x)",
+    "balance source",
+    "hash-type consistent",
+    "option forwardfor",
+    "option httpchk HEAD /x",
+    "no option httpchk",
+    "http-check expect status 200-299",
+    "option http-server-close",
+    "retries 3",
+    "maxconn 100",
+    "default_backend b1",
+    "default_backend b2",
+    "use_backend b1 if x",
+    "use_backend b2 unless x !y",
+    "use_backend b1 if { path_beg /z } || y",
+    "use_backend b2 if METH_GET x",
+    "acl x path_beg /a /b/",
+    "acl x hdr(host) -i a.example",
+    "acl y hdr_end(host) .a.example",
+    "acl y method PUT",
+    "acl y path_end .png",
+    "acl y hdr(x-a) 1",
+    "default-server inter 3s maxconn 9",
+    "bind :80",
+    "bind 127.0.0.1:0,:::81 accept-proxy",
+    "bind /run/a.sock",
+    "server s1 10.0.0.1:80 check",
+    "server s1 10.0.0.2:80 backup",
+    "server s2 x.example:443 ssl verify none",
+    "server s3 10.0.0.3:80 send-proxy disabled",
+    "timeout server 5m",
+    "timeout tunnel 3d",
+    "timeout client 10",
+    "http-request deny if x",
+    "http-request redirect scheme https code 301 unless { ssl_fc }",
+    "http-request set-header X-A \"b {c} %[src]\"",
+    "http-response del-header server",
+    "redirect location https://a.example/x if y",
+    "monitor-uri /up",
+    "compression algo gzip",
+    "cookie C insert secure",
+    "log stdout local0",
+    "http-request deny if { path_end .php } !y",
+    "http-request set-header X-B %[src] if { ssl_fc }",
+    "use_backend b2 if { method PUT } { hdr(host) b.example } or !x",
+];
+
+fn line() -> impl Strategy<Value = String> {
+    let fixed = prop::sample::select(LINES);
+    let sections = prop::sample::select(vec![
+        "disabled",
+        "global",
+        "defaults",
+        "defaults d from d",
+        "frontend f1",
+        "frontend f2 from d",
+        "backend b1",
+        "listen b2",
+        "listen odd:name",
+    ]);
+    let odd = "[a-z]{1,6}( [ -~]{0,12}){0,3}";
+    let (fixed, sections) = (
+        fixed.prop_map(str::to_owned),
+        sections.prop_map(str::to_owned),
+    );
+    prop_oneof![60 => fixed, 2 => sections, 1 => odd]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+    #[test]
+    fn what_converts_is_good(
+        shared in prop::collection::vec(line(), 0..6),
+        front in prop::collection::vec(line(), 0..12),
+        behind in prop::collection::vec(line(), 0..6),
+        more in prop::collection::vec(line(), 0..6),
+    ) {
+        let lines = |lines: &[String]| lines.join("\n ");
+        let text = format!(
+            "defaults\n mode http\n {}\nlisten web\n bind 127.0.0.1:9\n acl x path /x\n \
+             acl y hdr(y) y\n server s 10.0.0.9:80\n {}\nbackend b1\n server s 10.0.0.8:80\n {}\n\
+             backend b2\n server s 10.0.0.7:80\n{}\n",
+            lines(&shared), lines(&front), lines(&behind), lines(&more)
+        );
+        let converted = converted(&text);
+        let is_whole = converted.is_whole();
+        if is_whole {
+            let checked = config::parse("result", &converted.toml);
+            prop_assert!(checked.is_ok(), "{}\n{}", checked.unwrap_err(), converted.toml);
+        }
+        let read: Result<::toml::Table, _> = converted.toml.parse();
+        prop_assert!(read.is_ok(), "{:?}\n{}", read, converted.toml);
+    }
+}
