@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::metrics;
 use super::table::Table;
 use crate::access_log::Log;
+use crate::config::{Balance, HashOn, Mode};
 use crate::counters::{Counter, OfListener, OfTls};
 use crate::pool::{Admin, Member, Pool, Server};
 use crate::server::{Context, Front};
@@ -64,7 +65,7 @@ pub(super) fn info(context: &Context) -> Vec<(&'static str, Value)> {
 
 /// `show stat`: HAProxy's first columns in its order, empty where there is no such figure, and then
 /// those of this program.
-const STAT: [&str; 36] = [
+const STAT: [&str; 40] = [
     "pxname",
     "svname",
     "qcur",
@@ -101,7 +102,44 @@ const STAT: [&str; 36] = [
     "ejections",
     "req_answered",
     "req_limited",
+    "type",
+    "mode",
+    "algo",
+    "qlimit",
 ];
+
+/// What a row is, by HAProxy's number.
+#[derive(Clone, Copy, Debug)]
+enum Type {
+    Frontend = 0,
+    Backend = 1,
+    Server = 2,
+}
+
+/// Puts a value into its column.
+fn put(row: &mut [Value], column: &str, value: Value) {
+    if let Some(index) = STAT.iter().position(|name| *name == column) {
+        row[index] = value;
+    }
+}
+
+fn typed(row: &mut [Value], of: Type) {
+    put(row, "type", json!(of as u8));
+}
+
+/// By HAProxy's names.
+fn algorithm(pool: &Pool) -> &'static str {
+    match (
+        pool.config.balance,
+        pool.config.hash_on.as_ref().map(|on| on.get_ref()),
+    ) {
+        (Balance::RoundRobin, _) => "roundrobin",
+        (Balance::LeastConnections, _) => "leastconn",
+        (Balance::Hash, Some(HashOn::Path)) => "uri",
+        (Balance::Hash, Some(HashOn::Header(_))) => "hdr",
+        (Balance::Hash, _) => "source",
+    }
+}
 
 pub(super) fn stat(context: &Context) -> Table {
     let site = context.site();
@@ -143,6 +181,12 @@ fn of_front(front: &Front) -> Vec<Value> {
     row[24] = json!(counters.requests.total());
     row[34] = json!(counters.answered.total());
     row[27] = json!(counters.refused.total());
+    typed(&mut row, Type::Frontend);
+    let mode = match front.config.mode {
+        Mode::Http => "http",
+        Mode::Tcp => "tcp",
+    };
+    put(&mut row, "mode", json!(mode));
     if front.tls.is_some() {
         of_tls(&counters.tls, &mut row);
         row[32] = json!(counters.tls_shed.total());
@@ -180,6 +224,7 @@ fn of_server(pool: &Arc<Pool>, server: &Server, member: &Member) -> Vec<Value> {
     row[26] = json!(server.idle_connections());
     row[28] = json!(server.config.address.to_string());
     row[33] = json!(counters.ejections.total());
+    typed(&mut row, Type::Server);
     if server.tls.is_some() {
         of_tls(&counters.tls, &mut row);
     }
@@ -222,6 +267,9 @@ fn of_pool(pool: &Pool, members: &[Member]) -> Vec<Value> {
     row[19] = json!(others.len());
     row[20] = json!(backups.len());
     row[33] = sum(|server| server.counters.ejections.total());
+    typed(&mut row, Type::Backend);
+    put(&mut row, "algo", json!(algorithm(pool)));
+    put(&mut row, "qlimit", json!(pool.config.queue.max));
     row
 }
 

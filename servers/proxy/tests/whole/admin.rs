@@ -120,6 +120,13 @@ fn the_state_is_shown_as_text_and_as_json() {
         "{stat}"
     );
     assert!(rows[3].starts_with("app,BACKEND,"), "{stat}");
+    let backend = proxy.row("app/BACKEND");
+    assert_eq!(
+        (&backend["type"], &backend["algo"]),
+        (&1.into(), &"roundrobin".into())
+    );
+    assert_eq!(proxy.row("web/FRONTEND")["mode"], "http");
+    assert_eq!(proxy.row("app/s0")["type"], 2);
     for row in &rows {
         assert_eq!(
             row.matches(',').count(),
