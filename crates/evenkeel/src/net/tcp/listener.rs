@@ -120,6 +120,23 @@ impl TcpListener {
     pub fn worker(&self) -> Option<usize> {
         self.io.pinned()
     }
+
+    /// Has this worker watch the listener, as those of [`bind_per_worker`](Self::bind_per_worker)
+    /// are: for one with options of its own (`SO_REUSEPORT` by
+    /// [`TcpSocket`](crate::net::TcpSocket::set_reuseport)), or one that [another
+    /// process](crate::net::handover) had.
+    ///
+    /// Call it before anyone waits for a connection; after that, it changes only what
+    /// [`worker`](Self::worker) says.
+    ///
+    /// # Panics
+    ///
+    /// There is no such worker.
+    pub fn set_worker(&mut self, worker: usize) {
+        let workers = self.io.runtime().shared().seats.len();
+        assert!(worker < workers, "worker {worker} of {workers}");
+        self.io.pin(worker);
+    }
 }
 
 /// The first asks the system for a port, if `addr` has none; the others get the same.
