@@ -28,7 +28,10 @@ impl Checks {
     pub fn begin(pool: &Arc<Pool>) -> Self {
         let mut tasks = JoinSet::new();
         if let Some(check) = &pool.config.check {
-            for index in 0..pool.servers().len() {
+            let servers = pool.servers().iter().enumerate();
+            // One whose name is not found is down, and another pool comes when it is.
+            let known = servers.filter(|(_, server)| server.config.address.is_known());
+            for (index, _) in known {
                 tasks.spawn_in(Class::URGENT, watch(Arc::clone(pool), check.clone(), index));
             }
         }
@@ -110,7 +113,7 @@ async fn attempt(check: &config::Check, server: &Server) -> Result<(), Failed> {
         }
     };
     if check.kind == CheckKind::Http {
-        let address = server.config.address.to_string();
+        let address = server.config.shown();
         let host = check
             .host
             .as_deref()

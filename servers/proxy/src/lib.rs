@@ -13,10 +13,12 @@
 //! - [`policy`]: what is done with requests beside: limits, changes, answers of the proxy itself.
 //! - [`pool`]: which server of it, and who waits for one; [`check`] finds out which of them are up.
 //! - [`access_log`]: a line for each request.
+//! - [`discovery`]: servers by name.
 //! - [`admin`]: the socket that answers operators.
 //! - [`convert`]: configurations of HAProxy as ones of this proxy.
 //! - [`slots`], [`sessions`], [`refusals`] and [`counters`]: limits of connections, who is
 //!   connected, what was refused, and what was counted.
+//! - [`upgrade`]: another process takes over; [`supervisor`]: what systemd is told.
 
 pub mod access_log;
 pub mod admin;
@@ -25,6 +27,7 @@ pub mod compress;
 pub mod config;
 pub mod convert;
 pub mod counters;
+pub mod discovery;
 pub mod http;
 pub mod listener;
 pub mod policy;
@@ -38,5 +41,7 @@ pub mod sessions;
 pub mod slots;
 pub mod socket;
 pub mod stream;
+pub mod supervisor;
 pub mod tcp;
 pub mod tls;
+pub mod upgrade;

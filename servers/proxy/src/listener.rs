@@ -2,10 +2,14 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use evenkeel::net::handover::{HandoverError, Passed};
 use evenkeel::net::{TcpListener, TcpSocket, UnixListener, UnixStream, lookup_host};
+use evenkeel::runtime::Handle;
 
 use crate::socket::{Address, Socket};
 
@@ -33,24 +37,83 @@ impl Listener {
     pub async fn bind(address: &Address) -> io::Result<Self> {
         match address {
             Address::Tcp(address) => {
-                let mut result = Err(io::Error::new(
-                    io::ErrorKind::InvalidInput,
-                    "the name has no address",
-                ));
-                for address in lookup_host(address.as_str()).await? {
-                    result = bind_tcp(address).map(Self::Tcp);
-                    if result.is_ok() {
-                        break;
-                    }
-                }
-                result
+                each_address(address, |address| tcp(address, false).map(Self::Tcp)).await
             }
             Address::Unix(path) => {
                 remove_dead(path).await?;
                 let listener = UnixListener::bind(path)?;
-                Ok(Self::Unix(listener, SocketFile(path.clone())))
+                Ok(Self::Unix(listener, SocketFile::new(path)))
+            }
+            Address::Service(_) => Err(no_address()),
+        }
+    }
+
+    /// The same with a socket for each worker, over which the system spreads connections
+    /// (`SO_REUSEPORT`). On a Unix socket it is one for all.
+    ///
+    /// # Errors
+    ///
+    /// As [`bind`](Self::bind). Then none is left.
+    pub async fn bind_per_worker(address: &Address) -> io::Result<Vec<Self>> {
+        let Address::Tcp(name) = address else {
+            return Ok(vec![Self::bind(address).await?]);
+        };
+        let workers = workers();
+        each_address(name, |mut address| {
+            let mut listeners = Vec::new();
+            for worker in 0..workers {
+                let mut listener = tcp(address, true)?;
+                listener.set_worker(worker);
+                // The first one may have let the system choose the port.
+                address = listener.local_addr()?;
+                listeners.push(Self::Tcp(listener));
+            }
+            Ok(listeners)
+        })
+        .await
+    }
+
+    /// Goes on with a socket of another process, which listened at this address.
+    ///
+    /// # Errors
+    ///
+    /// It is something else.
+    pub fn of_passed(address: &Address, passed: Passed) -> Result<Self, HandoverError> {
+        Ok(match address {
+            Address::Tcp(_) => Self::Tcp(passed.into_tcp_listener()?),
+            Address::Service(_) => return Err(no_address().into()),
+            Address::Unix(path) => Self::Unix(passed.into_unix_listener()?, SocketFile::new(path)),
+        })
+    }
+
+    /// The same with several, one for each worker. If there are more workers now, there are more
+    /// sockets; if there are fewer, some have several, as connections may wait in each.
+    ///
+    /// # Errors
+    ///
+    /// They are something else, or those of the system.
+    pub fn of_passed_per_worker(
+        address: &Address,
+        passed: Vec<Passed>,
+    ) -> Result<Vec<Self>, HandoverError> {
+        let workers = workers();
+        let mut listeners = Vec::new();
+        for (index, passed) in passed.into_iter().enumerate() {
+            let mut listener = Self::of_passed(address, passed)?;
+            if let Self::Tcp(listener) = &mut listener {
+                listener.set_worker(index % workers);
+            }
+            listeners.push(listener);
+        }
+        if let Some(Self::Tcp(first)) = listeners.first() {
+            let address = first.local_addr()?;
+            for worker in listeners.len()..workers {
+                let mut listener = tcp(address, true)?;
+                listener.set_worker(worker);
+                listeners.push(Self::Tcp(listener));
             }
         }
+        Ok(listeners)
     }
 
     /// Takes the next connection.
@@ -80,28 +143,91 @@ impl Listener {
                 Ok(address) => address.to_string(),
                 Err(error) => format!("an address that the system does not say: {error}"),
             },
-            Self::Unix(_, file) => Address::Unix(file.0.clone()).to_string(),
+            Self::Unix(_, file) => Address::Unix(file.path.clone()).to_string(),
+        }
+    }
+
+    /// Leaves the file of a Unix socket where it is, as another process listens there now.
+    pub fn leave_file(&self) {
+        if let Self::Unix(_, file) = self {
+            // Relaxed: whoever drops the listener last has it by some synchronisation.
+            file.is_left.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The socket, to be passed on to another process.
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(listener) => listener.as_fd(),
+            Self::Unix(listener, _) => listener.as_fd(),
         }
     }
 }
 
 /// The file of a Unix socket, which is removed when this is dropped.
 #[derive(Debug)]
-pub struct SocketFile(PathBuf);
+pub struct SocketFile {
+    path: PathBuf,
+    is_left: AtomicBool,
+}
 
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        // Whoever comes next removes it.
-        let _ = std::fs::remove_file(&self.0);
+impl SocketFile {
+    fn new(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            is_left: AtomicBool::new(false),
+        }
     }
 }
 
-fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if !*self.is_left.get_mut() {
+            // Whoever comes next removes it.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Services name servers to connect to, and nowhere to listen.
+fn no_address() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "a service is no address to listen on",
+    )
+}
+
+fn workers() -> usize {
+    Handle::current().stats().workers.len()
+}
+
+/// The first address of a name with which it can be done.
+async fn each_address<T>(
+    name: &str,
+    listen: impl Fn(SocketAddr) -> io::Result<T>,
+) -> io::Result<T> {
+    let mut result = Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "the name has no address",
+    ));
+    for address in lookup_host(name).await? {
+        result = listen(address);
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
+}
+
+fn tcp(address: SocketAddr, is_shared: bool) -> io::Result<TcpListener> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
     };
     socket.set_reuseaddr(true)?;
+    socket.set_reuseport(is_shared)?;
     socket.set_keepalive(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)

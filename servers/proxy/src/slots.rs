@@ -70,15 +70,7 @@ impl Slots {
             return Err(Full::All(all_max));
         }
         if let Some(client) = client {
-            let count = state.by_client.entry(client).or_default();
-            if *count >= limits.per_client_max {
-                // An entry that was just made for it would stay.
-                if *count == 0 {
-                    state.by_client.remove(&client);
-                }
-                return Err(Full::Client(limits.per_client_max));
-            }
-            *count += 1;
+            state.count(client, limits.per_client_max)?;
         }
         state.taken += 1;
         drop(state);
@@ -119,17 +111,59 @@ impl Slots {
     }
 }
 
-impl Drop for Slot {
-    fn drop(&mut self) {
-        let mut state = self.slots.state();
-        state.taken -= 1;
-        if let Some(client) = self.client
-            && let Entry::Occupied(mut entry) = state.by_client.entry(client)
-        {
+impl State {
+    /// One more of this client.
+    fn count(&mut self, client: IpAddr, per_client_max: usize) -> Result<(), Full> {
+        let count = self.by_client.entry(client).or_default();
+        if *count >= per_client_max {
+            // An entry that was just made for it would stay.
+            if *count == 0 {
+                self.by_client.remove(&client);
+            }
+            return Err(Full::Client(per_client_max));
+        }
+        *count += 1;
+        Ok(())
+    }
+
+    /// One fewer.
+    fn discount(&mut self, client: IpAddr) {
+        if let Entry::Occupied(mut entry) = self.by_client.entry(client) {
             *entry.get_mut() -= 1;
             if *entry.get() == 0 {
                 entry.remove();
             }
+        }
+    }
+}
+
+impl Slot {
+    /// Says whose connection it is, which a header of the PROXY protocol has told by now.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`]: it would be one too many of this client.
+    pub fn is_of(&mut self, client: Option<IpAddr>, limits: Limits) -> Result<(), Full> {
+        let client = client.map(network);
+        let mut state = self.slots.state();
+        if let Some(before) = self.client.take() {
+            state.discount(before);
+        }
+        if let Some(client) = client {
+            state.count(client, limits.per_client_max)?;
+        }
+        drop(state);
+        self.client = client;
+        Ok(())
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut state = self.slots.state();
+        state.taken -= 1;
+        if let Some(client) = self.client {
+            state.discount(client);
         }
     }
 }
@@ -209,6 +243,27 @@ mod tests {
             per_client_max: 0,
         };
         assert!(slots.take(client("10.0.0.1"), none).is_err());
+        assert!(slots.state().by_client.is_empty());
+        assert_eq!(slots.taken(), 0);
+    }
+
+    #[test]
+    fn who_is_named_later_is_counted_from_then_on() {
+        let slots = Arc::new(Slots::default());
+        let limits = Limits {
+            all_max: 3,
+            per_client_max: 1,
+        };
+        let mut unnamed = slots.take(None, limits).unwrap();
+        let mut other = slots.take(None, limits).unwrap();
+        assert_eq!(unnamed.is_of(client("10.0.0.1"), limits), Ok(()));
+        assert_eq!(
+            other.is_of(client("10.0.0.1"), limits),
+            Err(Full::Client(1))
+        );
+        assert_eq!(other.is_of(client("10.0.0.2"), limits), Ok(()));
+        assert_eq!(slots.taken(), 2);
+        drop((unnamed, other));
         assert!(slots.state().by_client.is_empty());
         assert_eq!(slots.taken(), 0);
     }

@@ -21,6 +21,8 @@ pub enum Address {
     Tcp(String),
     /// `unix:PATH`.
     Unix(PathBuf),
+    /// `srv:NAME`: servers that records of a service name.
+    Service(String),
 }
 
 impl FromStr for Address {
@@ -32,6 +34,16 @@ impl FromStr for Address {
                 return Err(format!("{text:?} names no file: write unix:/PATH"));
             }
             return Ok(Self::Unix(path.into()));
+        }
+        if let Some(name) = text.strip_prefix("srv:") {
+            let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+            if !name.contains('.') || !name.bytes().all(is_of_name) {
+                return Err(format!(
+                    "{text:?} names no service: write srv:NAME, such as \
+                     \"srv:_http._tcp.example.org\""
+                ));
+            }
+            return Ok(Self::Service(name.to_owned()));
         }
         let wrong = || {
             format!(
@@ -50,6 +62,15 @@ impl FromStr for Address {
 }
 
 impl Address {
+    /// Whether it says where to connect, so that no name is to be looked up.
+    pub fn is_known(&self) -> bool {
+        match self {
+            Self::Tcp(text) => text.parse::<SocketAddr>().is_ok(),
+            Self::Unix(_) => true,
+            Self::Service(_) => false,
+        }
+    }
+
     /// Whether the system chooses the port.
     pub fn takes_any_port(&self) -> bool {
         matches!(self, Self::Tcp(text) if text.ends_with(":0"))
@@ -61,6 +82,7 @@ impl fmt::Display for Address {
         match self {
             Self::Tcp(address) => f.write_str(address),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Service(name) => write!(f, "srv:{name}"),
         }
     }
 }
@@ -106,6 +128,7 @@ impl Socket {
                 Ok(Self::Tcp(stream))
             }
             Address::Unix(path) => UnixStream::connect(path).await.map(Self::Unix),
+            Address::Service(_) => Err(not_found()),
         }
     }
 
@@ -257,6 +280,14 @@ impl Socket {
     }
 }
 
+/// A service whose servers are not known.
+fn not_found() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::NotFound,
+        "no server of this service is known",
+    )
+}
+
 /// Reading and writing go through a shared reference, one task per direction.
 impl AsyncRead for &Socket {
     fn poll_read(
@@ -316,11 +347,28 @@ mod tests {
 
     #[test]
     fn addresses_are_read_and_what_is_none_is_said() {
-        for text in ["127.0.0.1:80", "[::1]:80", "a.example:0", "unix:/run/a"] {
+        for text in [
+            "127.0.0.1:80",
+            "[::1]:80",
+            "a.example:0",
+            "unix:/run/a",
+            "srv:_http._tcp.a.example",
+        ] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
         for text in [
-            "", "a", ":80", "::1:80", "a:b", "a:70000", "unix:", "a b:1", "a/b:1",
+            "",
+            "a",
+            ":80",
+            "::1:80",
+            "a:b",
+            "a:70000",
+            "unix:",
+            "a b:1",
+            "a/b:1",
+            "srv:",
+            "srv:a",
+            "srv:a.b:1",
         ] {
             let error = text.parse::<Address>().unwrap_err();
             assert!(error.contains("write"), "{error}");

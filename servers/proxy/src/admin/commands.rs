@@ -36,6 +36,7 @@ disable server POOL/SERVER           the same as state maint
 reload                               reads the configuration again, as SIGHUP does
 prompt                               stay connected, and ask for the next line
 quit
+upgrade                              starts the program anew, which takes over, as SIGUSR2 does
 help
 ";
 
@@ -51,6 +52,11 @@ pub(super) async fn run(context: &Arc<Context>, command: &str) -> String {
         ["reload"] => match context.reload().await {
             Ok(()) => Ok(String::new()),
             Err(error) => Err(format!("{error}\nnothing was changed")),
+        },
+        ["upgrade"] => match context.upgrade().await {
+            Ok(id) if as_json => Ok(format!("{}\n", json!({ "Pid": id }))),
+            Ok(id) => Ok(format!("process {id} has taken over\n")),
+            Err(error) => Err(format!("{error}\nthis process goes on as before")),
         },
         words => answer(context, words, as_json),
     };

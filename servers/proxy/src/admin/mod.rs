@@ -20,12 +20,14 @@ pub(crate) use metrics::add as add_metrics;
 pub use metrics::page as metrics_page;
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::Class;
+use evenkeel::net::handover::Passed;
 use evenkeel::task::AbortHandle;
 use evenkeel::time::{sleep, timeout};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -46,6 +48,8 @@ pub const PROMPT_TIME_MAX: Duration = Duration::from_secs(600);
 
 /// What asks for the next line.
 pub const PROMPT: &str = "> ";
+/// How long those who are being answered have when the proxy ends.
+const FINISH_MAX: Duration = Duration::from_secs(1);
 
 /// The longest line.
 pub const LINE_BYTES_MAX: usize = 4_096;
@@ -53,39 +57,98 @@ pub const LINE_BYTES_MAX: usize = 4_096;
 /// What an answer begins with that says an error.
 pub const ERROR: &str = "error: ";
 
+/// The socket, at which nobody is answered yet.
+#[derive(Debug)]
+pub struct Bound {
+    listener: Listener,
+    path: PathBuf,
+}
+
 /// The socket at work, which ends with this.
 #[derive(Debug)]
-pub struct Socket(AbortHandle);
+pub struct Socket {
+    listener: Arc<Listener>,
+    path: PathBuf,
+    accepting: AbortHandle,
+    places: Arc<Semaphore>,
+}
 
-impl Socket {
-    /// Begins to answer.
+impl Bound {
+    /// Listens there, or goes on with the socket of an earlier process.
     ///
     /// # Errors
     ///
     /// [`ServerError::AdminSocket`].
-    pub async fn listen(context: &Arc<Context>, path: PathBuf) -> Result<Self, ServerError> {
+    pub async fn new(path: PathBuf, passed: Option<Passed>) -> Result<Self, ServerError> {
         let wrong = |error| ServerError::AdminSocket {
             path: path.clone(),
             error,
         };
-        let listener = Listener::bind(&Address::Unix(path.clone())).await;
-        let listener = listener.map_err(wrong)?;
+        let address = Address::Unix(path.clone());
+        if let Some(passed) = passed {
+            let listener = Listener::of_passed(&address, passed);
+            let listener = listener.map_err(|error| wrong(error.into()))?;
+            return Ok(Self { listener, path });
+        }
+        let listener = Listener::bind(&address).await.map_err(wrong)?;
         let own = std::fs::Permissions::from_mode(0o600);
         std::fs::set_permissions(&path, own).map_err(wrong)?;
-        let answering = run(Arc::clone(context), listener);
-        let task = evenkeel::spawn_in(Class::URGENT, answering);
-        Ok(Self(task.abort_handle()))
+        Ok(Self { listener, path })
+    }
+
+    /// Begins to answer.
+    pub fn answer(self, context: &Arc<Context>) -> Socket {
+        let listener = Arc::new(self.listener);
+        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let answering = run(
+            Arc::clone(context),
+            Arc::clone(&listener),
+            Arc::clone(&places),
+        );
+        Socket {
+            listener,
+            path: self.path,
+            accepting: evenkeel::spawn_in(Class::URGENT, answering).abort_handle(),
+            places,
+        }
+    }
+}
+
+impl Socket {
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Answers nobody more. Its file stays, unless it `goes`.
+    pub fn leave(&self, goes: bool) {
+        if !goes {
+            self.listener.leave_file();
+        }
+        self.accepting.abort();
+    }
+
+    /// Answers nobody more, and waits for a moment until those who are being answered have been.
+    pub async fn finish(self) {
+        self.accepting.abort();
+        let all = u32::try_from(CONNECTIONS_MAX).unwrap_or(u32::MAX);
+        let _ = timeout(FINISH_MAX, self.places.acquire_many(all)).await;
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
     }
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        self.0.abort();
+        self.accepting.abort();
     }
 }
 
-async fn run(context: Arc<Context>, listener: Listener) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+async fn run(context: Arc<Context>, listener: Arc<Listener>, places: Arc<Semaphore>) {
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else {
             return;

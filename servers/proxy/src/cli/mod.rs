@@ -46,13 +46,20 @@ enum Command {
     /// Serve by this configuration until ctrl-c.
     ///
     /// Prints `listening on NAME ADDRESS` for each listener, and then `ready`. Errors go to
-    /// standard error. SIGHUP reads the file again; SIGTERM and ctrl-c take no more connections,
+    /// standard error. SIGHUP reads the file again, and SIGUSR2 has another process take over;
+    /// SIGTERM and ctrl-c take no more connections,
     /// and wait until the open ones have ended, for up to process.drain. A second one ends
     /// at once.
     Run(FileArguments),
     /// Say what is wrong with a configuration, with its lines, without serving by it.
     Check(FileArguments),
     Reload(SocketArguments),
+    /// Have a running proxy start the program anew, which takes over, as SIGUSR2 does.
+    ///
+    /// The new process has the sockets of the old one, so that no connection is refused, and reads
+    /// the configuration. The old one finishes what it has, for up to process.drain, and ends. If
+    /// the new one does not come to serve, the reason is printed, and the old one goes on.
+    Upgrade(SocketArguments),
     Ctl(CtlArguments),
     Convert(ConvertArguments),
     Top(TopArguments),
@@ -151,6 +158,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         Command::Reload(socket) => ctl::ask(&socket.socket, "reload"),
         Command::Convert(convert) => convert::run(&convert),
         Command::Top(top) => top::run(&top),
+        Command::Upgrade(socket) => ctl::ask(&socket.socket, "upgrade"),
         Command::Ctl(ctl) => ctl::ask(&ctl.socket.socket, &ctl.command.join(" ")),
     }
 }

@@ -10,6 +10,8 @@ use evenkeel::runtime::Builder;
 use evenkeel::signal::unix::{Signal, SignalKind, signal};
 use proxy::config::{self, Config};
 use proxy::server::{Context, Server};
+use proxy::supervisor::{self, PidFile};
+use proxy::upgrade::Predecessor;
 
 use super::Outcome;
 
@@ -17,6 +19,19 @@ use super::Outcome;
 const SHUTDOWN_MAX: Duration = Duration::from_secs(5);
 
 pub(super) fn run(path: &Path) -> Outcome {
+    let mut predecessor = Predecessor::of_environment()?;
+    let told = predecessor
+        .as_ref()
+        .map(Predecessor::try_clone)
+        .transpose()?;
+    let outcome = begin(path, &mut predecessor);
+    if let (Err(error), Some(mut told)) = (&outcome, told) {
+        told.failed(error);
+    }
+    outcome
+}
+
+fn begin(path: &Path, predecessor: &mut Option<Predecessor>) -> Outcome {
     let config = config::read(path)?;
     let mut builder = Builder::new();
     if let Some(workers) = config.process.get_ref().workers {
@@ -26,7 +41,7 @@ pub(super) fn run(path: &Path) -> Outcome {
         builder.class(name, class.get_ref().into());
     }
     let runtime = builder.build()?;
-    let outcome = runtime.block_on(serve(path, config));
+    let outcome = runtime.block_on(serve(path, config, predecessor.take()));
     // Connections that are left are dropped.
     if let Err(error) = runtime.shutdown(SHUTDOWN_MAX) {
         eprintln!("evenkeel-proxy: {error}");
@@ -34,26 +49,57 @@ pub(super) fn run(path: &Path) -> Outcome {
     outcome
 }
 
-async fn serve(path: &Path, config: Config) -> Outcome {
+async fn serve(path: &Path, config: Config, predecessor: Option<Predecessor>) -> Outcome {
     // Listening from here on, so that even an early ctrl-c ends the process properly.
     let mut signals = Signals {
         interrupt: signal(SignalKind::interrupt())?,
         terminate: signal(SignalKind::terminate())?,
         hang_up: signal(SignalKind::hangup())?,
         user_1: signal(SignalKind::user_defined1())?,
+        upgrade: signal(SignalKind::user_defined2())?,
     };
-    let server = Server::begin(path, config).await?;
-    say(&server).await?;
-    signals.end(server.context()).await;
-    eprintln!("evenkeel-proxy: ending, as soon as connections do; a second signal ends at once");
+    let pid_file = config.process.get_ref().pid_file.clone();
+    let server = Server::begin(path, config, predecessor).await?;
     let context = Arc::clone(server.context());
+    // Serving is worth more than that: whoever supervises it sees what is missing.
+    let pid_file = pid_file.and_then(|path| {
+        let written = PidFile::write(&path);
+        written
+            .map_err(|error| eprintln!("evenkeel-proxy: {error}"))
+            .ok()
+    });
+    // Whoever has started it may listen no more.
+    let _ = say(&server).await;
+    supervisor::ready();
+    let mut leaving = context.leaving();
+    tokio::select! {
+        () = signals.end(&context) => {
+            supervisor::stopping();
+            eprintln!(
+                "evenkeel-proxy: ending, as soon as connections do; a second signal ends at once"
+            );
+        }
+        _ = leaving.wait_for(|leaving| *leaving) => eprintln!(
+            "evenkeel-proxy: another process serves; ending, as soon as connections do; a signal \
+             ends those that wait, and a second one all"
+        ),
+    }
+    let is_followed = *leaving.borrow();
+    let told = async {
+        if is_followed {
+            signals.end(&context).await;
+            context.close();
+        }
+        signals.end(&context).await;
+    };
     let left = tokio::select! {
         left = server.end() => left,
-        () = signals.end(&context) => context.current(),
+        () = told => context.current(),
     };
     if left > 0 {
         eprintln!("evenkeel-proxy: connections that were cut off: {left}");
     }
+    drop(pid_file);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -77,6 +123,8 @@ struct Signals {
     hang_up: Signal,
     /// To open the logs anew.
     user_1: Signal,
+    /// To have another process take over.
+    upgrade: Signal,
 }
 
 impl Signals {
@@ -87,6 +135,8 @@ impl Signals {
                 _ = self.interrupt.recv() => return,
                 _ = self.terminate.recv() => return,
                 _ = self.user_1.recv() => context.reopen_logs(),
+                // Not here, as one that ends the proxy may come meanwhile.
+                _ = self.upgrade.recv() => drop(evenkeel::spawn(upgrade(Arc::clone(context)))),
                 _ = self.hang_up.recv() => match context.reload().await {
                     Ok(()) => eprintln!("evenkeel-proxy: the configuration was read again"),
                     Err(error) => {
@@ -94,6 +144,15 @@ impl Signals {
                     }
                 },
             }
+        }
+    }
+}
+
+async fn upgrade(context: Arc<Context>) {
+    match context.upgrade().await {
+        Ok(id) => eprintln!("evenkeel-proxy: process {id} has taken over"),
+        Err(error) => {
+            eprintln!("evenkeel-proxy: {error}\nevenkeel-proxy: this process goes on as before");
         }
     }
 }

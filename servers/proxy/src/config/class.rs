@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use evenkeel::ClassConfig;
+use evenkeel::{Class, ClassConfig};
 use serde::Deserialize;
 
 use super::values;
@@ -27,6 +27,22 @@ pub struct OfClass {
     pub latency_target: Option<Duration>,
 }
 
+impl OfClass {
+    /// All that holds for a class by this, also what is left out: for one that may have had other
+    /// settings before.
+    pub fn whole(&self, class: Class) -> ClassConfig {
+        let ms = Duration::from_millis;
+        let (share, target) = match class {
+            Class::URGENT => (30, Duration::from_micros(200)),
+            Class::BULK => (20, ms(20)),
+            _ => (50, ms(2)),
+        };
+        ClassConfig::new()
+            .share(self.share.unwrap_or(share))
+            .latency_target(self.latency_target.unwrap_or(target))
+    }
+}
+
 impl From<&OfClass> for ClassConfig {
     fn from(class: &OfClass) -> Self {
         let mut config = Self::new();
@@ -37,5 +53,29 @@ impl From<&OfClass> for ClassConfig {
             config = config.latency_target(target);
         }
         config
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_out_is_as_the_runtime_has_it() {
+        let mut builder = evenkeel::runtime::Builder::new();
+        let runtime = builder.workers(1).class("own", ClassConfig::new()).build();
+        let runtime = runtime.unwrap();
+        let handle = runtime.handle();
+        let before = handle.classes();
+        assert!(before.iter().any(|info| info.name == "own"));
+        let other = ClassConfig::new()
+            .share(77)
+            .latency_target(Duration::from_secs(1));
+        for info in &before {
+            handle.set_class(info.class, other).unwrap();
+            let whole = OfClass::default().whole(info.class);
+            handle.set_class(info.class, whole).unwrap();
+        }
+        assert_eq!(handle.classes(), before);
     }
 }

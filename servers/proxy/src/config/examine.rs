@@ -1,15 +1,16 @@
 //! What the format cannot say: names that have to be there, values out of range, and keys that
 //! mean nothing together.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
 use toml::Spanned;
 
+use super::addresses;
 use super::class::{BUILT_IN, OWN_MAX, OfClass};
 use super::error::Found;
-use super::pool::{Balance, CheckKind, HashOn, Pool};
+use super::pool::{Balance, CheckKind, HashOn, Pool, Resolve};
 use super::values::{self, WEIGHT_MAX};
 use super::{Config, Listener, ListenerTls, Mode, Route, examine_policy};
 
@@ -20,6 +21,7 @@ pub(super) fn problems(config: &Config) -> Vec<Found> {
         found: Vec::new(),
     };
     examiner.process();
+    examiner.resolver();
     examiner.classes();
     examiner.logs();
     for (name, listener) in &config.listeners {
@@ -29,7 +31,7 @@ pub(super) fn problems(config: &Config) -> Vec<Found> {
             .found
             .extend(examine_policy::problems(name, listener));
     }
-    examiner.addresses();
+    examiner.found.extend(addresses::problems(config));
     for (name, pool) in &config.pools {
         examiner.name("pool", name, pool.span());
         examiner.pool(name, pool);
@@ -62,7 +64,24 @@ impl Examiner<'_> {
             self.say(at.clone(), "process.workers has to be between 1 and 1024");
         }
         if connections == 0 {
-            self.say(at, "process.connections_max has to be 1 or more");
+            self.say(at.clone(), "process.connections_max has to be 1 or more");
+        }
+        // Whoever asks for an upgrade waits for a minute for what it comes to.
+        let (least, most) = (Duration::from_millis(100), Duration::from_secs(50));
+        if !(least..=most).contains(&process.upgrade_timeout) {
+            self.say(at, "process.upgrade_timeout has to be from 100ms to 50s");
+        }
+    }
+
+    fn resolver(&mut self) {
+        let (at, resolver) = (self.config.resolver.span(), self.config.resolver.get_ref());
+        let ranges = [
+            ("attempts", resolver.attempts, 1..=10),
+            ("addresses_max", resolver.addresses_max, 1..=1_000),
+        ];
+        self.within(at.clone(), "resolver", ranges);
+        if resolver.ttl_min > resolver.ttl_max {
+            self.say(at, "resolver.ttl_min is more than resolver.ttl_max");
         }
     }
 
@@ -349,23 +368,6 @@ impl Examiner<'_> {
         }
     }
 
-    /// Two listeners at one address.
-    fn addresses(&mut self) {
-        let mut seen = BTreeMap::new();
-        for (name, listener) in &self.config.listeners {
-            let bind = &listener.get_ref().bind;
-            if bind.get_ref().takes_any_port() {
-                continue;
-            }
-            if let Some(other) = seen.insert(bind.get_ref(), name) {
-                let said = format!(
-                    "listeners {other} and {name} have the same address; give one of them another"
-                );
-                self.found.push(Found::new(bind.span(), said));
-            }
-        }
-    }
-
     fn pool(&mut self, name: &str, pool: &Spanned<Pool>) {
         let (at, pool) = (pool.span(), pool.get_ref());
         if pool.servers.is_empty() {
@@ -395,7 +397,18 @@ impl Examiner<'_> {
                 ("weight", server.weight as usize, 0..=WEIGHT_MAX as usize),
                 ("connections_max", server.connections_max, 1..=usize::MAX),
             ];
-            self.within(at, &format!("server {name}/{}", server.name), ranges);
+            self.within(
+                at.clone(),
+                &format!("server {name}/{}", server.name),
+                ranges,
+            );
+            if server.resolve == Resolve::All && server.address.is_known() {
+                let said = format!(
+                    "server {name}/{} has an address and no name: drop resolve",
+                    server.name
+                );
+                self.say(at, said);
+            }
         }
         let retries = pool.retries;
         let ranges = [

@@ -5,13 +5,16 @@
 //! Every error says its line. The defaults survive clients that send or take slowly; what they are
 //! stands beside each key.
 
+mod addresses;
 mod class;
 mod error;
 mod examine;
 mod examine_policy;
+mod files;
 mod log;
 mod policy;
 mod pool;
+mod resolver;
 mod tls;
 mod values;
 
@@ -22,9 +25,10 @@ pub use policy::{
     Compress, FixedAnswer, HeaderEdits, Per, RateLimit, Redirect, RequestEdits, Scheme, Switch,
 };
 pub use pool::{
-    Balance, Check, CheckKind, HashOn, Outliers, Pool, PoolTimeouts, Queue, Retries, SameSite,
-    Server, Sticky,
+    Balance, Check, CheckKind, HashOn, Outliers, Pool, PoolTimeouts, Queue, Resolve, Retries,
+    SameSite, Server, Sticky,
 };
+pub use resolver::Resolver;
 pub use tls::{Certificate, Certificates, ListenerTls, PoolTls};
 pub use values::{BIND_EXAMPLE, WEIGHT_MAX};
 
@@ -45,6 +49,9 @@ pub struct Config {
     /// What concerns the process.
     #[serde(default = "values::process")]
     pub process: Spanned<Process>,
+    /// How names of servers are looked up.
+    #[serde(default = "values::resolver")]
+    pub resolver: Spanned<Resolver>,
     /// Classes of work, by name.
     #[serde(default, rename = "class")]
     pub classes: BTreeMap<String, Spanned<OfClass>>,
@@ -57,6 +64,9 @@ pub struct Config {
     /// Where they are sent, by name.
     #[serde(default, rename = "pool")]
     pub pools: BTreeMap<String, Spanned<Pool>>,
+    /// The files that it was read of.
+    #[serde(skip)]
+    pub files: Vec<PathBuf>,
 }
 
 /// What concerns the process; a change of it needs a restart.
@@ -70,6 +80,15 @@ pub struct Process {
     /// How long connections may go on after the signal to end.
     #[serde(deserialize_with = "values::time")]
     pub drain: Duration,
+    /// How long a process that is to take over may take until it serves.
+    #[serde(deserialize_with = "values::time")]
+    pub upgrade_timeout: Duration,
+    /// How often the files are looked at, which are read again when they have changed; never, if it
+    /// is not given.
+    #[serde(deserialize_with = "values::optional_time")]
+    pub watch: Option<Duration>,
+    /// Where the process id of the one that serves stands.
+    pub pid_file: Option<PathBuf>,
     /// The path of the socket for operators.
     pub admin_socket: Option<PathBuf>,
     /// The address of the page with the runtime's statistics, and of its metrics.
@@ -82,6 +101,9 @@ impl Default for Process {
             workers: None,
             connections_max: 20_000,
             drain: Duration::from_secs(30),
+            upgrade_timeout: Duration::from_secs(30),
+            watch: None,
+            pid_file: None,
             admin_socket: None,
             admin_page: None,
         }
@@ -105,6 +127,9 @@ pub struct Listener {
     pub tls: Option<Spanned<ListenerTls>>,
     /// The class of its connections; `normal`, if it is not given.
     pub class: Option<Spanned<String>>,
+    /// A socket for each worker, so that connections stay with the worker that took them.
+    #[serde(default)]
+    pub per_worker: bool,
     /// Connections of all clients.
     #[serde(default = "values::connections_max")]
     pub connections_max: usize,
@@ -253,7 +278,9 @@ pub fn read(path: &Path) -> Result<Config, ConfigError> {
         file: shown.clone(),
         error,
     })?;
-    parse(&shown, &text)
+    let mut config = parse(&shown, &text)?;
+    config.files = files::files(path, &config);
+    Ok(config)
 }
 
 /// Reads and checks a text, whose name is for errors.

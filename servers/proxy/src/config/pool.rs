@@ -110,6 +110,12 @@ pub struct Server {
     pub name: String,
     /// Its address.
     pub address: Address,
+    /// Which addresses of a name are used.
+    #[serde(default)]
+    pub resolve: Resolve,
+    /// The address as configured, if another one was found by its name.
+    #[serde(skip)]
+    pub named: Option<Address>,
     /// Its part of the work, from 0 to 256.
     #[serde(default = "values::weight")]
     pub weight: u32,
@@ -124,6 +130,33 @@ pub struct Server {
     /// It gets something only while all others are down or ejected.
     #[serde(default)]
     pub backup: bool,
+}
+
+impl Server {
+    /// Its address as configured, by which certificates and requests of checks name it.
+    pub fn named(&self) -> &Address {
+        self.named.as_ref().unwrap_or(&self.address)
+    }
+
+    /// The host and the port that checks ask for.
+    pub fn shown(&self) -> String {
+        match self.named() {
+            // A service has a host of its own for each server.
+            Address::Service(_) => self.address.to_string(),
+            address => address.to_string(),
+        }
+    }
+}
+
+/// Which addresses of a name are used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Resolve {
+    /// The first one, as one server.
+    #[default]
+    First,
+    /// Each, as a server of its own.
+    All,
 }
 
 /// How to find out which servers are up.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, de};
 use toml::Spanned;
 
-use super::Process;
+use super::{Process, Resolver};
 use crate::socket::Address;
 
 /// The largest weight.
@@ -19,6 +19,10 @@ const TIME_MAX: Duration = Duration::from_secs(24 * 3_600);
 
 pub(super) fn process() -> Spanned<Process> {
     Spanned::new(0..0, Process::default())
+}
+
+pub(super) fn resolver() -> Spanned<Resolver> {
+    Spanned::new(0..0, Resolver::default())
 }
 
 pub(super) fn connections_max() -> usize {

@@ -15,11 +15,13 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::outlier::{Record, Verdict};
 use crate::config::{Balance, Outliers};
 
 /// What operators say of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Admin {
     /// It may have work.
     Ready,
@@ -27,6 +29,17 @@ pub enum Admin {
     Drain,
     /// The same, and it is not checked.
     Maintenance,
+}
+
+/// What checks and operators have said of a server, as another process is told it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// What operators say.
+    pub admin: Admin,
+    /// Whether checks found it up.
+    pub up: bool,
+    /// The weight, if operators have changed it.
+    pub weight: Option<u32>,
 }
 
 /// What became of a server by a check.
@@ -347,11 +360,17 @@ impl Core {
         member.against = before.against;
     }
 
+    /// Takes over what another process says. Nothing starts slowly by it.
+    pub fn restore(&mut self, index: usize, up: bool, admin: Admin, now: Duration) {
+        let member = &mut self.members[index];
+        (member.up, member.admin, member.since) = (up, admin, now);
+    }
+
     fn best(&mut self, now: Duration, key: u64, candidates: &[usize]) -> Option<usize> {
         match self.balance {
             Balance::RoundRobin => self.next_in_turn(now, candidates),
             Balance::LeastConnections => self.least_busy(now, candidates),
-            Balance::Hash => self.of_key(key, candidates),
+            Balance::Hash => self.of_key(now, key, candidates),
         }
     }
 
@@ -398,14 +417,16 @@ impl Core {
     }
 
     /// Weighted rendezvous hashing: each server draws a number for the key, and the least wins. A
-    /// server that leaves moves its own keys alone.
-    fn of_key(&self, key: u64, candidates: &[usize]) -> Option<usize> {
+    /// server that leaves moves its own keys alone, and one that starts slowly takes its keys back
+    /// one after the other.
+    fn of_key(&self, now: Duration, key: u64, candidates: &[usize]) -> Option<usize> {
         let draw = |&index: &usize| {
             let member = &self.members[index];
             // In (0, 1], by the 53 bits that a float has.
             let drawn = (mix(key ^ member.name) >> 11) + 1;
             let drawn = drawn as f64 / (1_u64 << 53) as f64;
-            -drawn.ln() / f64::from(member.weight)
+            // Below 2^53, as a weight is at most 256.
+            -drawn.ln() / member.scaled(now, self.slow_start) as f64
         };
         let least = |a: &&usize, b: &&usize| draw(a).total_cmp(&draw(b));
         candidates.iter().min_by(least).copied()

@@ -12,7 +12,7 @@ mod queue;
 mod server;
 mod sticky;
 
-pub use self::core::{Admin, Change, Choice, Core, Member, hash};
+pub use self::core::{Admin, Change, Choice, Core, Member, Standing, hash};
 pub use budget::Budget;
 pub use dial::{Dialled, NoConnection, dial};
 pub use outlier::Verdict;
@@ -95,6 +95,8 @@ impl Pool {
                 Some(_) => sticky::token(&server.name),
                 None => 0,
             };
+            // Until its address is found.
+            member.up = server.address.is_known();
             members.push(member);
             let known = before.and_then(|before| before.server(&server.name));
             let known = known.filter(|(_, known)| known.config == *server && same_tls);
@@ -102,7 +104,7 @@ impl Pool {
                 Some((_, known)) => Arc::clone(known),
                 None => {
                     // The configuration was checked: each server has a name.
-                    let tls = side.and_then(|side| side.connector(&server.address).ok());
+                    let tls = side.and_then(|side| side.connector(server.named()).ok());
                     Arc::new(Server::new(server.clone(), tls))
                 }
             });
@@ -288,6 +290,30 @@ impl Pool {
     /// Changes how many connections a server may have.
     pub fn set_max(self: &Arc<Self>, index: usize, active_max: usize) {
         self.change(|core| core.set_max(index, active_max));
+    }
+
+    /// What checks and operators have said of a server.
+    pub fn standing(&self, index: usize) -> Standing {
+        let member = self.state().core.members()[index].clone();
+        let configured = self.servers[index].config.weight;
+        Standing {
+            admin: member.admin,
+            up: member.up,
+            weight: Some(member.weight).filter(|&weight| weight != configured),
+        }
+    }
+
+    /// Goes on with what another process knows of a server.
+    pub fn restore(self: &Arc<Self>, index: usize, standing: Standing) {
+        let now = self.age();
+        // Without checks nothing would say that it is up again.
+        let up = standing.up || self.config.check.is_none();
+        self.change(|core| {
+            core.restore(index, up, standing.admin, now);
+            if let Some(weight) = standing.weight {
+                core.set_weight(index, weight);
+            }
+        });
     }
 
     /// Changes the weight of a server.

@@ -19,7 +19,15 @@ pub struct Server {
     pub tls: Option<Connector>,
     /// What was counted.
     pub counters: OfServer,
-    idle: Mutex<Vec<Idle>>,
+    idle: Mutex<Keeping>,
+}
+
+/// The connections that are kept.
+#[derive(Debug, Default)]
+struct Keeping {
+    streams: Vec<Idle>,
+    /// The configuration has it no more, so that nobody would use them.
+    is_over: bool,
 }
 
 #[derive(Debug)]
@@ -43,7 +51,7 @@ impl Server {
         let now = Instant::now();
         loop {
             // Closed without the lock.
-            let idle = self.idle().pop()?;
+            let idle = self.idle().streams.pop()?;
             // What comes before a request is the end, or an answer that nobody has asked for.
             if idle.until > now && idle.stream.is_silent() {
                 return Some(idle.stream);
@@ -55,19 +63,25 @@ impl Server {
     pub fn keep(&self, stream: Stream, keep: Duration, max: usize) {
         let until = Instant::now() + keep;
         let mut idle = self.idle();
-        if idle.len() < max {
-            idle.push(Idle { stream, until });
+        if idle.streams.len() < max && !idle.is_over {
+            idle.streams.push(Idle { stream, until });
         } else {
             drop(idle);
             stream.finish_now();
         }
     }
 
+    /// Keeps no more, and closes those that wait. Requests that are under way go on.
+    pub fn retire(&self) {
+        self.idle().is_over = true;
+        self.sweep(true);
+    }
+
     /// Closes those whose time is up, or all.
     pub fn sweep(&self, all: bool) {
         let now = Instant::now();
         let is_over = |idle: &mut Idle| all || idle.until <= now || !idle.stream.is_silent();
-        let over: Vec<Idle> = self.idle().extract_if(.., is_over).collect();
+        let over: Vec<Idle> = self.idle().streams.extract_if(.., is_over).collect();
         for idle in over {
             idle.stream.finish_now();
         }
@@ -75,10 +89,10 @@ impl Server {
 
     /// How many wait.
     pub fn idle_connections(&self) -> usize {
-        self.idle().len()
+        self.idle().streams.len()
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
+    fn idle(&self) -> MutexGuard<'_, Keeping> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -103,6 +117,8 @@ mod tests {
                 send_proxy: None,
                 disabled: false,
                 backup: false,
+                resolve: config::Resolve::First,
+                named: None,
             },
             None,
         )
@@ -154,6 +170,20 @@ mod tests {
             let (late, _end) = UnixStream::pair().unwrap();
             server.keep(unix(late), Duration::ZERO, 2);
             assert!(server.reuse().is_none());
+        });
+    }
+
+    #[test]
+    fn a_server_that_is_gone_keeps_nothing() {
+        let runtime = evenkeel::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let server = server();
+            let (early, _one) = UnixStream::pair().unwrap();
+            let (late, _two) = UnixStream::pair().unwrap();
+            server.keep(unix(early), KEEP, 8);
+            server.retire();
+            server.keep(unix(late), KEEP, 8);
+            assert_eq!(server.idle_connections(), 0);
         });
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use evenkeel::time::{sleep, timeout};
+use evenkeel::time::{Instant, sleep, timeout};
 use tokio::io::AsyncReadExt;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
@@ -15,7 +15,7 @@ use crate::http::{self, Refusal};
 use crate::listener::Listener;
 use crate::proxy_protocol;
 use crate::slots::{Full, Limits, Slot};
-use crate::socket::Ends;
+use crate::socket::{Ends, Socket};
 use crate::stream::Stream;
 use crate::tcp;
 
@@ -31,10 +31,13 @@ pub struct Taken {
     pub ends: Ends,
     /// What was read of it, and not used.
     pub buffer: BytesMut,
-    /// Whether the proxy ends.
+    /// Whether the proxy ends, and connections that wait for a request do.
     pub closing: watch::Receiver<bool>,
+    /// Whether this process takes no more connections: each is to end after its next answer, so
+    /// that the client comes back to whoever listens then. Comes with `closing`, or before.
+    pub leaving: watch::Receiver<bool>,
+    slot: Slot,
     _permit: OwnedSemaphorePermit,
-    _slot: Option<Slot>,
 }
 
 impl Taken {
@@ -46,50 +49,61 @@ impl Taken {
     }
 }
 
-/// Takes connections until the task is ended.
-pub(super) async fn run(context: Arc<Context>, place: Place, listener: Listener) {
+/// How a listener stops to take connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// It goes on.
+    Not,
+    /// Nobody listens there any more: those that wait in the backlog are taken, since the system
+    /// would reset them.
+    Close,
+    /// Another process has the socket now, and with it those that wait.
+    HandOver,
+}
+
+/// How long the backlog has to be silent before its socket is closed, and how long that is waited
+/// for: whoever connects without end would otherwise keep it open.
+const SILENCE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+
+/// Takes connections until it is told to stop.
+pub(super) async fn run(
+    context: Arc<Context>,
+    place: Place,
+    listener: Arc<Listener>,
+    mut stop: watch::Receiver<Stop>,
+) {
+    let mut last = context.site().fronts.get(&place).map(Arc::clone);
     loop {
-        let accepted = listener.accept().await;
-        let Some(front) = context.site().fronts.get(&place).map(Arc::clone) else {
-            // It is gone, and so is this task in a moment.
-            return;
+        // Nothing is lost: a connection that was not accepted is still in the backlog.
+        let accepted = tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop != Stop::Not) => break,
+            accepted = listener.accept() => accepted,
         };
-        let socket = match accepted {
-            Ok(socket) => socket,
+        // If it is gone, so is this task in a moment.
+        let front = context.site().fronts.get(&place).map(Arc::clone);
+        let Some(front) = front.or_else(|| last.take()) else {
+            continue;
+        };
+        last = Some(Arc::clone(&front));
+        match accepted {
+            Ok(socket) => admit(&context, &place, front, socket).await,
             Err(error) => {
                 front.complain(&cannot_accept(&error));
                 sleep(Duration::from_millis(10)).await;
-                continue;
             }
-        };
-        // One that is over already has no ends; what it has sent would be nobody's.
-        let Ok(ends) = socket.ends() else {
-            continue;
-        };
-        // One connection per listener waits here, and the others in the backlog.
-        let permits = Arc::clone(&context.permits);
-        let Ok(permit) = permits.acquire_owned().await else {
-            return;
-        };
-        context.connections.one();
-        front.counters.connections.one();
-        let class = front.tls.as_ref().map_or(front.class, |tls| tls.class);
-        let sessions = &context.sessions;
-        let registered = sessions.register(&front.name, ends.client(), class);
-        let taken = Taken {
-            closing: context.closing(),
-            context: Arc::clone(&context),
-            place: place.clone(),
-            ends,
-            first: front,
-            stream: Stream::Plain(socket),
-            buffer: BytesMut::new(),
-            _permit: permit,
-            _slot: None,
-        };
-        let session = registered.session();
-        let serving = async move { registered.scope(serve(taken)).await };
-        session.runs_in(evenkeel::spawn_in(class, serving).abort_handle());
+        }
+    }
+    let how = *stop.borrow();
+    let Some(front) = last.filter(|_| how == Stop::Close) else {
+        return;
+    };
+    let (silence, time_max) = SILENCE;
+    let until = Instant::now() + time_max;
+    while Instant::now() < until
+        && let Ok(Ok(socket)) = timeout(silence, listener.accept()).await
+    {
+        admit(&context, &place, Arc::clone(&front), socket).await;
     }
 }
 
@@ -98,6 +112,67 @@ fn cannot_accept(error: &io::Error) -> String {
         "cannot accept: {error}; if descriptors have run out, allow more, as by `ulimit -n`, or \
          lower process.connections_max"
     )
+}
+
+fn limits(front: &Front) -> Limits {
+    Limits {
+        all_max: front.config.connections_max,
+        per_client_max: front.config.connections_per_client_max,
+    }
+}
+
+/// Begins to serve a connection, or refuses it.
+///
+/// The place at the listener comes before the one of the process, so that what one client opens
+/// beyond its limit holds none of the process's.
+async fn admit(context: &Arc<Context>, place: &Place, front: Arc<Front>, socket: Socket) {
+    // One that is over already has no ends; what it has sent would be nobody's.
+    let Ok(ends) = socket.ends() else {
+        return;
+    };
+    context.connections.one();
+    front.counters.connections.one();
+    // Behind a proxy it is not known yet whose it is.
+    let client = ends.client().filter(|_| !front.config.accept_proxy);
+    let class = front.tls.as_ref().map_or(front.class, |tls| tls.class);
+    let slot = match front.slots.take(client, limits(&front)) {
+        Ok(slot) => slot,
+        Err(full) => {
+            // Beyond those that are told at leisure, the answer is sent and the connection closed.
+            let telling = Arc::clone(&context.refusals).try_acquire_owned();
+            let stream = Stream::Plain(socket);
+            let is_told = refused(&front, &stream, &full);
+            if let (true, Ok(telling)) = (is_told, telling) {
+                drop(evenkeel::spawn_in(class, async move {
+                    http::linger(&stream).await;
+                    drop(telling);
+                }));
+            }
+            return;
+        }
+    };
+    // One connection per listener waits here, and the others in the backlog.
+    let permits = Arc::clone(&context.permits);
+    let Ok(permit) = permits.acquire_owned().await else {
+        return;
+    };
+    let sessions = &context.sessions;
+    let registered = sessions.register(&front.name, ends.client(), class);
+    let taken = Taken {
+        closing: context.closing(),
+        leaving: context.leaving(),
+        context: Arc::clone(context),
+        place: place.clone(),
+        ends,
+        first: front,
+        stream: Stream::Plain(socket),
+        buffer: BytesMut::new(),
+        slot,
+        _permit: permit,
+    };
+    let session = registered.session();
+    let serving = async move { registered.scope(serve(taken)).await };
+    session.runs_in(evenkeel::spawn_in(class, serving).abort_handle());
 }
 
 async fn serve(mut taken: Taken) {
@@ -114,21 +189,14 @@ async fn serve(mut taken: Taken) {
             front.complain(&why);
             return;
         }
-    }
-    let limits = Limits {
-        all_max: front.config.connections_max,
-        per_client_max: front.config.connections_per_client_max,
-    };
-    match front.slots.take(taken.ends.client(), limits) {
-        Ok(slot) => taken._slot = Some(slot),
-        Err(full) => {
-            front.counters.refused.one();
-            front.complain(&format_args!("refused a connection: {full}"));
-            if front.tls.is_some() {
-                // To tell it why would take a handshake.
-                return taken.stream.reset();
+        if let Err(full) = taken.slot.is_of(taken.ends.client(), limits(&front)) {
+            let Taken { stream, slot, .. } = taken;
+            // The place is not held by one that is refused.
+            drop(slot);
+            if refused(&front, &stream, &full) {
+                http::linger(&stream).await;
             }
-            return refuse(&taken.stream, front.config.mode, &full).await;
+            return;
         }
     }
     if let Some(tls) = &front.tls {
@@ -143,16 +211,20 @@ async fn serve(mut taken: Taken) {
     }
 }
 
-/// The buffer of a new connection takes an answer at once.
-async fn refuse(stream: &Stream, mode: Mode, why: &Full) {
-    match mode {
-        Mode::Http => {
-            // If this fails, the client sees the connection closed.
-            drop(stream.write_now(&Refusal::new(503, why).write(false)));
-            http::linger(stream).await;
-        }
-        Mode::Tcp => stream.reset(),
+/// Counts it and tells whom it concerns; whether the client was told, and may need a moment to read
+/// it. The buffer of a new connection takes an answer at once.
+fn refused(front: &Front, stream: &Stream, why: &Full) -> bool {
+    front.counters.refused.one();
+    front.complain(&format_args!("refused a connection: {why}"));
+    // Over TLS, to tell it why would take a handshake.
+    let is_told = front.tls.is_none() && front.config.mode == Mode::Http;
+    if is_told {
+        // If this fails, the client sees the connection closed.
+        drop(stream.write_now(&Refusal::new(503, why).write(false)));
+    } else {
+        stream.reset();
     }
+    is_told
 }
 
 /// Reads whose connection it is.

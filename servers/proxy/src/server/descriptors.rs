@@ -1,6 +1,7 @@
 //! Enough descriptors for all connections, so that operators and checks get theirs however many
 //! clients there are.
 
+use evenkeel::runtime::Handle;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::config::Config;
@@ -22,7 +23,13 @@ const OF_CONNECTION: usize = 2;
 ///
 /// There is not even one for a connection.
 pub(super) fn secured(connections_max: usize, config: &Config) -> Result<usize, String> {
-    let mut others = open_ones() + OTHERS + 2 * config.listeners.len();
+    let mut others = open_ones() + OTHERS;
+    let workers = Handle::current().stats().workers.len();
+    for listener in config.listeners.values().map(toml::Spanned::get_ref) {
+        // One for each worker, and a connection that waits for its place.
+        let sockets = if listener.per_worker { workers } else { 1 };
+        others += 2 * sockets;
+    }
     for pool in config.pools.values().map(toml::Spanned::get_ref) {
         // Connections that wait, and a check.
         others += pool.servers.len() * (pool.idle_connections_max + 1);

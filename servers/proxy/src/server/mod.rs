@@ -5,38 +5,41 @@
 //! current when they begin, and those of HTTP at each request. So a reload touches no connection.
 //!
 //! ```text
-//!  accept ──▶ PROXY header? ──▶ slot ──▶ TLS? ──▶ http::serve or tcp::serve,
-//!     ▲                          │ full            in the listener's class
-//!     └── waits for a permit     └──▶ 503, or a reset
+//!  accept ──▶ slot ──▶ permit ──▶ PROXY header? ──▶ TLS? ──▶ http::serve or tcp::serve,
+//!              │ full                 │ client's slot          in the listener's class
+//!              └──▶ 503, or a reset ◀─┘
 //! ```
 
 mod accept;
+mod change;
 mod descriptors;
+mod error;
+mod handover;
 mod handshake;
+mod open;
 mod site;
+mod watch;
 
 pub use accept::Taken;
+pub use error::ServerError;
 pub use site::{Front, Place, Site, Watched};
 
-use std::collections::BTreeMap;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use evenkeel::runtime::Handle;
-use evenkeel::task::AbortHandle;
 use evenkeel::time::{Instant, sleep, timeout};
-use evenkeel::{Class, ClassConfig};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
+use tokio::sync::watch::{Receiver, Sender};
 
-use crate::access_log::{self, Log, Logs};
 use crate::admin;
-use crate::config::{self, Config, ConfigError};
+use crate::config::Config;
 use crate::counters::Counter;
-use crate::listener::Listener;
+use crate::discovery::Discovery;
 use crate::sessions::Sessions;
-use crate::socket::Address;
+use crate::upgrade::{Predecessor, Successor};
+use open::Open;
 
 /// How often idle connections to servers are looked through.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -44,77 +47,25 @@ const SWEEP: Duration = Duration::from_secs(1);
 /// How long a log may take for its last lines.
 const LOG_MAX: Duration = Duration::from_secs(1);
 
-/// Why the proxy cannot begin, or not with another configuration.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ServerError {
-    /// The configuration.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// An address cannot be listened on.
-    #[error("listener {name} cannot listen on {address}: {error}")]
-    Listen {
-        /// The listener.
-        name: String,
-        /// The address.
-        address: Address,
-        /// The system's error.
-        error: io::Error,
-    },
-    /// The socket for operators.
-    #[error("process.admin_socket {path}: {error}")]
-    AdminSocket {
-        /// Its path.
-        path: PathBuf,
-        /// The system's error.
-        error: io::Error,
-    },
-    /// The page.
-    #[error("process.admin_page {address}: {error}")]
-    AdminPage {
-        /// Its address.
-        address: String,
-        /// What is wrong.
-        error: evenkeel_admin::AdminError,
-    },
-    /// A class that came with a reload.
-    #[error(
-        "class {0} is new, and classes are made when the proxy begins: restart it, or use one of \
-         those that there are"
-    )]
-    NewClass(String),
-    /// The runtime refuses a setting of a class.
-    #[error("class {name}: {error}")]
-    Class {
-        /// The class.
-        name: String,
-        /// What is wrong.
-        error: evenkeel::ClassError,
-    },
-    /// A log cannot be opened.
-    #[error("log {name} cannot open {to}: {error}")]
-    Log {
-        /// The log.
-        name: String,
-        /// Where it goes.
-        to: access_log::Target,
-        /// The system's error.
-        error: io::Error,
-    },
-    /// There are too few descriptors.
-    #[error("{0}")]
-    Descriptors(String),
-}
+/// How many who are refused are told why at leisure; further ones are told and closed.
+const REFUSALS_MAX: usize = 64;
+
+/// A proxy that takes over waits for so long until the address of its page is free.
+const PAGE_MAX: Duration = Duration::from_secs(5);
 
 /// What all parts of a proxy share.
 #[derive(Debug)]
 pub struct Context {
     path: PathBuf,
     site: Mutex<Arc<Site>>,
-    closing: watch::Sender<bool>,
+    closing: Sender<bool>,
+    leaving: Sender<bool>,
     permits: Arc<Semaphore>,
+    refusals: Arc<Semaphore>,
     /// Connections of clients that there may be.
     pub connections_max: usize,
+    /// What is known of servers by name.
+    pub discovery: Discovery,
     /// When it began.
     pub began: Instant,
     /// Connections that were taken, of all listeners.
@@ -123,79 +74,95 @@ pub struct Context {
     pub reloads: Counter,
     /// The connections that there are.
     pub sessions: Arc<Sessions>,
-    running: tokio::sync::Mutex<BTreeMap<Place, Running>>,
-}
-
-/// A listener at work.
-#[derive(Debug)]
-struct Running {
-    shown: String,
-    accepts: AbortHandle,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.accepts.abort();
-    }
+    open: tokio::sync::Mutex<Open>,
+    /// How the files of the configuration looked when they were read.
+    read: Mutex<watch::Looks>,
+    /// Held while another process takes over.
+    upgrading: tokio::sync::Mutex<()>,
+    /// The process that has taken over. It is told by the end of this one.
+    successor: Mutex<Option<Successor>>,
+    /// How many earlier processes may be finishing their connections. Relaxed: a limit that may be
+    /// late.
+    ancestors: AtomicU32,
 }
 
 /// A proxy at work.
 #[derive(Debug)]
 pub struct Server {
     context: Arc<Context>,
-    drain: Duration,
     page: Option<evenkeel_admin::Admin>,
-    /// Ends with it.
-    _admin: Option<admin::Socket>,
 }
 
 impl Server {
     /// Begins to listen, by this configuration, which is in this file. The runtime has its classes.
+    /// With a predecessor it takes over what that has.
     ///
     /// # Errors
     ///
     /// [`ServerError`].
-    pub async fn begin(path: &Path, config: Config) -> Result<Self, ServerError> {
+    pub async fn begin(
+        path: &Path,
+        config: Config,
+        predecessor: Option<Predecessor>,
+    ) -> Result<Self, ServerError> {
+        let mut inherited = match predecessor {
+            None => None,
+            Some(before) => Some(before.inherit().await.map_err(ServerError::Predecessor)?),
+        };
         let process = config.process.get_ref().clone();
         let connections_max = descriptors::secured(process.connections_max, &config)
             .map_err(ServerError::Descriptors)?;
-        let context = Arc::new(Context {
-            path: path.to_owned(),
-            site: Mutex::new(Arc::new(Site::empty(&config))),
-            closing: watch::Sender::new(false),
-            permits: Arc::new(Semaphore::new(connections_max)),
-            connections_max,
-            began: Instant::now(),
-            connections: Counter::default(),
-            reloads: Counter::default(),
-            sessions: Arc::default(),
-            running: tokio::sync::Mutex::default(),
-        });
-        context.change(config).await?;
+        let context = Arc::new(Context::new(path, &config, connections_max));
+        let mut open = context.open.lock().await;
+        let bound = context
+            .change(&mut open, config, inherited.as_mut())
+            .await?;
         let admin = match process.admin_socket {
-            Some(path) => Some(admin::Socket::listen(&context, path).await?),
             None => None,
-        };
-        let page = match process.admin_page {
-            Some(address) => match page(&context).listen(&address).await {
-                Ok(page) => Some(page),
-                Err(error) => return Err(ServerError::AdminPage { address, error }),
-            },
-            None => None,
-        };
-        let sweeping = Arc::downgrade(&context);
-        drop(evenkeel::spawn(async move {
-            while let Some(context) = sweeping.upgrade() {
-                context.site().sweep();
-                drop(context);
-                sleep(SWEEP).await;
+            Some(path) => {
+                let passed = inherited
+                    .as_mut()
+                    .and_then(|inherited| inherited.admin(&path));
+                Some(admin::Bound::new(path, passed).await?)
             }
-        }));
+        };
+        context.note_read(watch::look(&context.site().config.files).await);
+        let is_alone = inherited.is_none();
+        let page = process.admin_page;
+        // Before others are let go, as what is wrong with it can be mended then.
+        let mut page = match page {
+            Some(address) if is_alone => Shown::Page(listen(&context, address).await?),
+            Some(address) => Shown::Later(address),
+            None => Shown::Nothing,
+        };
+        if let Some(inherited) = &mut inherited {
+            inherited
+                .prepared()
+                .await
+                .map_err(ServerError::Predecessor)?;
+        }
+        context.accept(&mut open, bound);
+        open.admin = admin.map(|admin| admin.answer(&context));
+        drop(open);
+        if let Some(inherited) = inherited {
+            context.serve_after(inherited).await;
+        }
+        if let Shown::Later(address) = page {
+            page = later(&context, address).await;
+        }
+        drop(evenkeel::spawn(sweep(Arc::downgrade(&context))));
+        if let Some(interval) = process.watch {
+            drop(evenkeel::spawn(watch::watch(
+                Arc::downgrade(&context),
+                interval,
+            )));
+        }
         Ok(Self {
             context,
-            drain: process.drain,
-            page,
-            _admin: admin,
+            page: match page {
+                Shown::Page(page) => Some(page),
+                Shown::Later(_) | Shown::Nothing => None,
+            },
         })
     }
 
@@ -211,18 +178,33 @@ impl Server {
 
     /// Takes no more connections, and waits until the open ones have ended, or their time is
     /// up. Returns how many have not.
+    ///
+    /// If another process has taken over, connections that wait for a request may wait for most of
+    /// that time: one that is ended in the moment in which its client sends a request fails that.
+    /// The client comes back by itself after its next answer. Otherwise they are ended at once.
     pub async fn end(self) -> usize {
         let context = self.context;
-        context.closing.send_replace(true);
-        context.running.lock().await.clear();
-        let all = u32::try_from(context.connections_max).unwrap_or(u32::MAX);
-        let ended = timeout(self.drain, context.permits.acquire_many(all)).await;
-        let left = match ended {
-            Ok(_) => 0,
-            Err(_) => context.current(),
+        let drain = context.site().config.process.get_ref().drain;
+        let is_followed = *context.leaving.borrow();
+        let mut page = self.page;
+        if is_followed {
+            // The successor waits for its address.
+            end_page(&mut page).await;
+        } else {
+            context.leaving.send_replace(true);
+            context.close();
+            // The socket for operators stays to the end.
+            context.open.lock().await.close_listeners().await;
+        }
+        let left = if context.is_empty_within(drain).await {
+            0
+        } else {
+            context.current()
         };
-        if let Some(page) = self.page {
-            page.shutdown().await;
+        end_page(&mut page).await;
+        let admin = context.open.lock().await.admin.take();
+        if let Some(admin) = admin {
+            admin.finish().await;
         }
         // Those of a disk that hangs are not worth to hang, too.
         for log in context.site().logs.values() {
@@ -232,28 +214,84 @@ impl Server {
     }
 }
 
+/// The page, which comes later if another process has its address.
+enum Shown {
+    Page(evenkeel_admin::Admin),
+    Later(String),
+    Nothing,
+}
+
+async fn listen(
+    context: &Arc<Context>,
+    address: String,
+) -> Result<evenkeel_admin::Admin, ServerError> {
+    let of = Arc::downgrade(context);
+    // With the metrics of the proxy, as long as it is there.
+    let page = evenkeel_admin::Builder::new().metrics(move |families| {
+        if let Some(context) = of.upgrade() {
+            admin::add_metrics(&context.site(), families);
+        }
+    });
+    let page = page.listen(&address).await;
+    page.map_err(|error| ServerError::AdminPage { address, error })
+}
+
+/// Tries until the process before this one has left the address.
+async fn later(context: &Arc<Context>, address: String) -> Shown {
+    let until = Instant::now() + PAGE_MAX;
+    loop {
+        match listen(context, address.clone()).await {
+            Ok(page) => return Shown::Page(page),
+            Err(_) if Instant::now() < until => sleep(Duration::from_millis(10)).await,
+            Err(error) => {
+                eprintln!("evenkeel-proxy: {error}; the proxy goes on without the page");
+                return Shown::Nothing;
+            }
+        }
+    }
+}
+
+async fn end_page(page: &mut Option<evenkeel_admin::Admin>) {
+    if let Some(page) = page.take() {
+        page.shutdown().await;
+    }
+}
+
+/// Looks through idle connections to servers, as long as the proxy is there.
+async fn sweep(context: std::sync::Weak<Context>) {
+    while let Some(context) = context.upgrade() {
+        context.site().sweep();
+        drop(context);
+        sleep(SWEEP).await;
+    }
+}
+
 impl Context {
+    fn new(path: &Path, config: &Config, connections_max: usize) -> Self {
+        Self {
+            path: path.to_owned(),
+            site: Mutex::new(Arc::new(Site::empty(config))),
+            closing: Sender::new(false),
+            leaving: Sender::new(false),
+            permits: Arc::new(Semaphore::new(connections_max)),
+            refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
+            connections_max,
+            discovery: Discovery::default(),
+            began: Instant::now(),
+            connections: Counter::default(),
+            reloads: Counter::default(),
+            sessions: Arc::default(),
+            open: tokio::sync::Mutex::default(),
+            read: Mutex::default(),
+            upgrading: tokio::sync::Mutex::default(),
+            successor: Mutex::default(),
+            ancestors: AtomicU32::new(0),
+        }
+    }
+
     /// The configuration at work.
     pub fn site(&self) -> Arc<Site> {
         Arc::clone(&self.site.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Reads the configuration again, and works by it. If there is an error, all goes on as before.
-    ///
-    /// # Errors
-    ///
-    /// [`ServerError`].
-    pub async fn reload(self: &Arc<Self>) -> Result<(), ServerError> {
-        let config = config::read(&self.path)?;
-        if config.process != self.site().config.process {
-            eprintln!(
-                "evenkeel-proxy: [process] has changed, which needs a restart to take effect"
-            );
-        }
-        self.change(config).await?;
-        self.reopen_logs();
-        self.reloads.one();
-        Ok(())
     }
 
     /// Has the files of all logs opened anew, as when they were renamed.
@@ -265,13 +303,7 @@ impl Context {
 
     /// The names of the listeners, and where they listen.
     pub async fn listening(&self) -> Vec<(String, String)> {
-        let running = self.running.lock().await;
-        let site = self.site();
-        let shown = |(place, running): (&Place, &Running)| {
-            let front = site.fronts.get(place)?;
-            Some((front.name.clone(), running.shown.clone()))
-        };
-        running.iter().filter_map(shown).collect()
+        self.open.lock().await.listening(&self.site())
     }
 
     /// Connections of clients, at the moment.
@@ -280,80 +312,33 @@ impl Context {
     }
 
     /// Whether the proxy ends, and when it begins to.
-    pub fn closing(&self) -> watch::Receiver<bool> {
+    pub fn closing(&self) -> Receiver<bool> {
         self.closing.subscribe()
     }
 
-    /// Listens where it did not, and only then works by the configuration.
-    async fn change(self: &Arc<Self>, config: Config) -> Result<(), ServerError> {
-        let mut running = self.running.lock().await;
-        if *self.closing.borrow() {
-            return Ok(());
-        }
-        let classes = classes(&config)?;
-        let before = self.site();
-        let logs = logs(&config, &before.logs).await?;
-        let mut bound = Vec::new();
-        for (name, listener) in &config.listeners {
-            let address = listener.get_ref().bind.get_ref();
-            let place = Place::new(name, address);
-            if running.contains_key(&place) {
-                continue;
-            }
-            let listener = Listener::bind(address).await;
-            let listener = listener.map_err(|error| ServerError::Listen {
-                name: name.clone(),
-                address: address.clone(),
-                error,
-            })?;
-            bound.push((place, listener));
-        }
-        let runtime = Handle::current();
-        for (name, class, settings) in classes {
-            let set = runtime.set_class(class, settings);
-            set.map_err(|error| ServerError::Class { name, error })?;
-        }
-        let of_name = |name: &str| runtime.class(name);
-        let site = Arc::new(Site::new((config, logs), &before, &self.closing(), of_name));
-        running.retain(|place, _| site.fronts.contains_key(place));
-        *self.site.lock().unwrap_or_else(PoisonError::into_inner) = site;
-        for (place, listener) in bound {
-            let shown = listener.shown();
-            let accepting = accept::run(Arc::clone(self), place.clone(), listener);
-            // In no class of an operator's, who may have asked for it.
-            let accepts = evenkeel::spawn_in(Class::NORMAL, accepting).abort_handle();
-            running.insert(place, Running { shown, accepts });
-        }
-        Ok(())
+    /// Whether it takes no more connections, and when it begins to.
+    pub fn leaving(&self) -> Receiver<bool> {
+        self.leaving.subscribe()
     }
-}
 
-/// The page, with the metrics of the proxy as long as it is there.
-fn page(context: &Arc<Context>) -> evenkeel_admin::Builder {
-    let of = Arc::downgrade(context);
-    evenkeel_admin::Builder::new().metrics(move |families| {
-        if let Some(context) = of.upgrade() {
-            admin::add_metrics(&context.site(), families);
+    /// Waits until all connections have ended. Those that wait for a request are ended when most of
+    /// the time is over.
+    async fn is_empty_within(&self, drain: Duration) -> bool {
+        let all = u32::try_from(self.connections_max).unwrap_or(u32::MAX);
+        let mut ended = std::pin::pin!(self.permits.acquire_many(all));
+        let last = drain / 10;
+        if timeout(drain.saturating_sub(last), ended.as_mut())
+            .await
+            .is_ok()
+        {
+            return true;
         }
-    })
-}
+        self.close();
+        timeout(last, ended).await.is_ok()
+    }
 
-async fn logs(config: &Config, before: &Logs) -> Result<Logs, ServerError> {
-    let opened = Log::open_all(&config.logs, before).await;
-    opened.map_err(|(name, error)| ServerError::Log {
-        to: config.logs[&name].get_ref().to.clone(),
-        name,
-        error,
-    })
-}
-
-/// The classes that the configuration says something of, with that.
-fn classes(config: &Config) -> Result<Vec<(String, Class, ClassConfig)>, ServerError> {
-    let runtime = Handle::current();
-    let classes = config.classes.iter().map(|(name, settings)| {
-        let class = runtime.class(name);
-        let class = class.ok_or_else(|| ServerError::NewClass(name.clone()))?;
-        Ok((name.clone(), class, settings.get_ref().into()))
-    });
-    classes.collect()
+    /// Ends connections that wait for a request, as soon as it can be done.
+    pub fn close(&self) {
+        self.closing.send_replace(true);
+    }
 }

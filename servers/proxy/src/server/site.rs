@@ -1,6 +1,6 @@
 //! A configuration at work.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -15,11 +15,13 @@ use crate::access_log::{Log, Logs};
 use crate::check::Checks;
 use crate::config::{self, Config};
 use crate::counters::OfListener;
-use crate::pool::{Pool, Pools};
+use crate::discovery::Discovery;
+use crate::pool::{Pool, Pools, Server};
 use crate::route::Router;
 use crate::slots::Slots;
 use crate::socket::Address;
 use crate::tls;
+use crate::upgrade::Inherited;
 
 /// The time between two complaints of a listener.
 const COMPLAINTS: Duration = Duration::from_secs(1);
@@ -43,7 +45,8 @@ pub struct Site {
 pub struct Place {
     /// The address.
     pub address: Address,
-    name: Option<String>,
+    /// Its name, if the system chooses the port.
+    pub name: Option<String>,
 }
 
 impl Place {
@@ -84,7 +87,7 @@ pub struct Front {
     pub counters: Arc<OfListener>,
     /// The log of its requests.
     pub log: Option<Arc<Log>>,
-    closing: watch::Receiver<bool>,
+    leaving: watch::Receiver<bool>,
     complained: Mutex<Option<Instant>>,
 }
 
@@ -94,10 +97,12 @@ impl Site {
         Self {
             config: Config {
                 process: config.process.clone(),
+                resolver: config.resolver.clone(),
                 classes: BTreeMap::new(),
                 logs: BTreeMap::new(),
                 listeners: BTreeMap::new(),
                 pools: BTreeMap::new(),
+                files: Vec::new(),
             },
             fronts: BTreeMap::new(),
             pools: BTreeMap::new(),
@@ -109,10 +114,11 @@ impl Site {
     pub(super) fn new(
         (config, logs): (Config, Logs),
         before: &Site,
-        closing: &watch::Receiver<bool>,
+        leaving: &watch::Receiver<bool>,
         classes: impl Fn(&str) -> Option<Class>,
+        discovery: &Discovery,
     ) -> Self {
-        let pools = pools(&config, before);
+        let pools = pools(&config, before, discovery);
         let by_name: Pools = pools
             .iter()
             .map(|(name, watched)| (name.clone(), Arc::clone(&watched.pool)))
@@ -157,7 +163,7 @@ impl Site {
                 log: (listener.log.as_ref())
                     .and_then(|name| logs.get(name.get_ref()))
                     .map(Arc::clone),
-                closing: closing.clone(),
+                leaving: leaving.clone(),
                 complained: Mutex::new(None),
             };
             fronts.insert(place, Arc::new(front));
@@ -167,6 +173,35 @@ impl Site {
             fronts,
             pools,
             logs,
+        }
+    }
+
+    /// Goes on with what an earlier process knows of servers.
+    pub(super) fn restore(&self, inherited: &Inherited) {
+        for (name, watched) in &self.pools {
+            for (index, server) in watched.pool.servers().iter().enumerate() {
+                let config = &server.config;
+                if let Some(known) = inherited.standing(name, &config.name, &config.address) {
+                    watched.pool.restore(index, known);
+                }
+            }
+        }
+    }
+
+    /// Closes idle connections to servers that were there before, and are no more. Requests that
+    /// are under way go on.
+    pub(super) fn retire(&self, before: &Self) {
+        let servers = |site: &Self| -> Vec<Arc<Server>> {
+            let pools = site.pools.values();
+            pools
+                .flat_map(|watched| watched.pool.servers().to_vec())
+                .collect()
+        };
+        let ours: HashSet<*const Server> = servers(self).iter().map(Arc::as_ptr).collect();
+        for server in servers(before) {
+            if !ours.contains(&Arc::as_ptr(&server)) {
+                server.retire();
+            }
         }
     }
 
@@ -180,15 +215,15 @@ impl Site {
 }
 
 /// The pools, of which those are the same ones as before of which nothing changed.
-fn pools(config: &Config, before: &Site) -> BTreeMap<String, Arc<Watched>> {
+fn pools(config: &Config, before: &Site, discovery: &Discovery) -> BTreeMap<String, Arc<Watched>> {
     let mut pools = BTreeMap::new();
     for (name, pool) in &config.pools {
-        let pool = pool.get_ref();
+        let pool = discovery.resolved(pool.get_ref());
         let watched = match before.pools.get(name) {
-            Some(watched) if watched.pool.config == *pool => Arc::clone(watched),
+            Some(watched) if watched.pool.config == pool => Arc::clone(watched),
             known => {
                 let known = known.map(|watched| &*watched.pool);
-                let pool = Pool::new(name, pool.clone(), known);
+                let pool = Pool::new(name, pool, known);
                 let checks = Checks::begin(&pool);
                 Arc::new(Watched { pool, checks })
             }
@@ -199,9 +234,10 @@ fn pools(config: &Config, before: &Site) -> BTreeMap<String, Arc<Watched>> {
 }
 
 impl Front {
-    /// Whether the proxy ends.
+    /// Whether the proxy ends, or another one has taken over: the next answer is the last one of
+    /// its connection.
     pub fn is_closing(&self) -> bool {
-        *self.closing.borrow()
+        *self.leaving.borrow()
     }
 
     /// Says what cannot be said to a client, once in a second.

@@ -1,6 +1,8 @@
 //! What clients can make grow has a limit, and a client who reaches it is told.
 
 use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::support::{Client, Origin, Proxy, Reply, pattern, until, web};
 
@@ -161,4 +163,67 @@ fn requests_leave_no_descriptors_behind() {
     until("as many descriptors as before", || {
         idle() && proxy.descriptors() == before
     });
+}
+
+#[test]
+fn who_is_refused_holds_no_place_of_the_process() {
+    let origin = Origin::named("served");
+    let proxy = Proxy::start(&web("connections_per_client_max = 3\n", "", &[&origin]));
+    let mut kept: Vec<Client> = (0..3).map(|_| proxy.connect()).collect();
+    for client in &mut kept {
+        assert_eq!(client.get("/").text(), "served");
+    }
+    // They are told, and do not go.
+    let refused: Vec<Client> = (0..20).map(|_| proxy.connect()).collect();
+    until("all are refused", || {
+        proxy.stat("web/FRONTEND", "drefused") == 20
+    });
+    assert!(proxy.ctl("show info").contains("CurrConns: 3\n"));
+    drop(refused);
+}
+
+#[test]
+fn operators_and_checks_have_descriptors_however_many_clients_there_are() {
+    let goes_on = Arc::new(AtomicBool::new(false));
+    let released = Arc::clone(&goes_on);
+    let origin = Origin::http(move |asked| {
+        while asked.line == "GET /slow" && !released.load(Ordering::SeqCst) {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        Reply::text(&asked.line)
+    });
+    let pool = "idle_connections_max = 1\n\
+                check = { kind = \"http\", path = \"/check\", interval = \"20ms\", fall = 1 }\n";
+    let proxy = Proxy::start_limited(300, &web("", pool, &[&origin]));
+    proxy.until_said("the system allows 300 open files, so only");
+    // Each request has a connection on both sides.
+    let mut clients: Vec<Client> = (0..150).map(|_| proxy.connect()).collect();
+    for client in &mut clients {
+        client.send("GET /slow HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    }
+    let number = |name: &str| {
+        let info: serde_json::Value = serde_json::from_str(&proxy.ctl("show info json")).unwrap();
+        info[name].as_u64().unwrap()
+    };
+    let most = number("Maxconn");
+    assert!(most < 100, "{most} of 300");
+    until("all places are taken", || number("CurrConns") == most);
+    let checks = || {
+        let asked = origin.asked();
+        asked
+            .iter()
+            .filter(|asked| asked.line == "GET /check")
+            .count()
+    };
+    let before = checks();
+    until("checks go on", || checks() > before + 5);
+    assert_eq!(proxy.stat("app/s0", "chkfail"), 0);
+    assert_eq!(proxy.stat("app/s0", "econ"), 0);
+    // And traffic comes back.
+    goes_on.store(true, Ordering::SeqCst);
+    for client in &mut clients {
+        assert_eq!(client.answer().text(), "GET /slow");
+    }
+    assert_eq!(proxy.connect().get("/").text(), "GET /");
+    assert!(!proxy.complaints().contains("cannot accept"));
 }

@@ -144,3 +144,79 @@ fn connections_that_do_not_end_are_cut_off_at_last() {
         proxy.complaints()
     );
 }
+
+#[test]
+fn connections_that_nobody_would_use_any_more_are_closed_at_once() {
+    let (release, held) = channel::<()>();
+    let held = Mutex::new(held);
+    let origin = Origin::http(move |asked| {
+        if asked.line == "GET /slow" {
+            held.lock().unwrap().recv_timeout(LIMIT).unwrap();
+        }
+        Reply::text(&asked.line)
+    });
+    let config = |pool: &str| web("", pool, &[&origin]);
+    let proxy = Proxy::start(&config("timeouts.keep = \"1h\"\n"));
+    let mut slow = proxy.connect();
+    slow.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+    until("it is under way", || origin.asked().len() == 1);
+    assert_eq!(proxy.connect().get("/").text(), "GET /");
+    assert_eq!(origin.open(), 2);
+    // Another server, although at the same address.
+    let changed = config("timeouts.keep = \"1h\"\n").replace("\"s0\"", "\"other\"");
+    proxy.rewrite(&changed);
+    proxy.ctl("reload");
+    until("the one that waited is closed", || origin.open() == 1);
+    release.send(()).unwrap();
+    assert_eq!(slow.answer().text(), "GET /slow");
+    until("and the other one is not kept", || origin.open() == 0);
+}
+
+#[test]
+fn a_setting_of_a_class_that_is_left_out_is_as_before_it_was_there() {
+    let origin = Origin::named("x");
+    let config = web("", "", &[&origin]);
+    let proxy =
+        Proxy::start(&(config.clone() + "[class.own]\nshare = 7\n[class.bulk]\nshare = 9\n"));
+    let share = |class: &str| {
+        let rows = proxy.ctl("show cpu json");
+        let rows: Vec<serde_json::Value> = serde_json::from_str(&rows).unwrap();
+        let row = rows.iter().find(|row| row["class"] == class).unwrap();
+        row["share"].as_u64().unwrap()
+    };
+    assert_eq!((share("own"), share("bulk")), (7, 9));
+    proxy.rewrite(&(config + "[class.own]\n"));
+    proxy.ctl("reload");
+    assert_eq!((share("own"), share("bulk")), (50, 20));
+}
+
+/// All places are taken, so that these are not accepted when their listener goes.
+#[test]
+fn who_waits_when_a_listener_is_removed_is_served() {
+    let origin = Origin::named("x");
+    let config = web("", "", &[&origin]);
+    let second = "[listener.b]\nbind = \"127.0.0.1:0\"\nmode = \"http\"\npool = \"app\"\n";
+    let proxy = Proxy::start(&(config.clone() + second));
+    let taken: Vec<Client> = (0..500).map(|_| proxy.connect()).collect();
+    until("all are taken", || {
+        proxy.ctl("show info").contains("CurrConns: 500\n")
+    });
+    let mut waiting: Vec<Client> = (0..5)
+        .map(|_| Client::connect(proxy.address("b")))
+        .collect();
+    for client in &mut waiting {
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+    proxy.rewrite(&config);
+    std::thread::scope(|scope| {
+        let reload = scope.spawn(|| proxy.ctl("reload"));
+        until("it is removed", || {
+            !proxy.ctl("show stat").contains("b,FRONTEND")
+        });
+        drop(taken);
+        for client in &mut waiting {
+            assert_eq!(client.answer().text(), "x");
+        }
+        reload.join().unwrap();
+    });
+}

@@ -123,6 +123,25 @@ fn a_slow_start_grows_to_the_whole_share() {
     assert_eq!(share(20), 55);
 }
 
+#[test]
+fn a_slow_start_by_hash_takes_keys_back_one_after_the_other() {
+    let mut core = pool(Balance::Hash, &[1, 1]);
+    core.slow_start = Some(Duration::from_secs(10));
+    assert_eq!(core.set_up(0, false, NOW), Change::Down);
+    assert_eq!(core.set_up(0, true, NOW), Change::Up);
+    let mut keys = |passed: u64| -> Vec<u64> {
+        let now = NOW + Duration::from_secs(passed);
+        let of_first = |key: &u64| core.choose(now, mix(*key), &[]) == Choice::Server(0);
+        (0..200).filter(of_first).collect()
+    };
+    let [begin, middle, end] = [0, 3, 20].map(&mut keys);
+    assert!(begin.len() < 20 && (20..80).contains(&middle.len()));
+    assert!((80..120).contains(&end.len()));
+    // None that it has is given away again.
+    assert!(begin.iter().all(|key| middle.contains(key)));
+    assert!(middle.iter().all(|key| end.contains(key)));
+}
+
 proptest! {
     #[test]
     fn the_turns_of_a_round_are_the_weights(

@@ -2,12 +2,14 @@
 
 mod certificates;
 mod client;
+mod names;
 mod origin;
 mod program;
 mod secured;
 
 pub(crate) use certificates::{Authority, Issued};
 pub(crate) use client::{Answer, Client, connected};
+pub(crate) use names::Names;
 pub(crate) use origin::{Origin, Reply, request};
 pub(crate) use program::{Proxy, run_command};
 pub(crate) use secured::{Trust, secured};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::channel;
@@ -13,6 +14,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::{Client, LIMIT, until};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_evenkeel-proxy");
 
 /// A running `evenkeel-proxy run`.
 pub(crate) struct Proxy {
@@ -34,12 +37,42 @@ impl Proxy {
         Self::start_in(&[], process, config)
     }
 
+    /// The same with so many descriptors.
+    pub(crate) fn start_limited(descriptors: usize, config: &str) -> Self {
+        let mut shell = Command::new("sh");
+        shell.args([
+            "-c",
+            "ulimit -n $0 && exec \"$@\"",
+            &descriptors.to_string(),
+        ]);
+        Self::start_by(Some(shell), &[], "", config)
+    }
+
     /// The same with these variables in its environment.
     pub(crate) fn start_in(variables: &[(&str, &Path)], process: &str, config: &str) -> Self {
+        Self::start_by(None, variables, process, config)
+    }
+
+    fn start_by(
+        shell: Option<Command>,
+        variables: &[(&str, &Path)],
+        process: &str,
+        config: &str,
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("proxy.toml");
         write(&file, process, config, directory.path());
-        let mut child = Command::new(env!("CARGO_BIN_EXE_evenkeel-proxy"))
+        // By a link, so that a test can put another program there.
+        let program = directory.path().join("program");
+        std::os::unix::fs::symlink(PROGRAM, &program).unwrap();
+        let mut command = match shell {
+            None => Command::new(program),
+            Some(mut shell) => {
+                shell.arg(program);
+                shell
+            }
+        };
+        let mut child = command
             .arg("run")
             .arg(&file)
             .envs(variables.iter().copied())
@@ -53,9 +86,8 @@ impl Proxy {
         let (sender, lines) = channel();
         thread::spawn(move || {
             for line in output.lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    break;
-                }
+                // Nobody asks for more when it is ready.
+                let _ = sender.send(line);
             }
         });
         let mut proxy = Self {
@@ -86,6 +118,43 @@ impl Proxy {
     pub(crate) fn rewrite(&self, config: &str) {
         let file = self.directory.path().join("proxy.toml");
         write(&file, "", config, self.directory.path());
+    }
+
+    /// Changes its file.
+    pub(crate) fn edit(&self, old: &str, new: &str) {
+        let file = self.directory.path().join("proxy.toml");
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(text.contains(old), "{text}");
+        std::fs::write(&file, text.replace(old, new)).unwrap();
+    }
+
+    /// Puts a script where its program is, or the program again.
+    pub(crate) fn program_becomes(&self, script: Option<&str>) {
+        let program = self.path("program");
+        std::fs::remove_file(&program).unwrap();
+        match script {
+            None => std::os::unix::fs::symlink(PROGRAM, &program).unwrap(),
+            Some(script) => {
+                std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+                let all = std::fs::Permissions::from_mode(0o755);
+                std::fs::set_permissions(&program, all).unwrap();
+            }
+        }
+    }
+
+    /// The process that serves: the one that was started, or one that has taken over.
+    pub(crate) fn serving(&self) -> u32 {
+        let text = std::fs::read_to_string(self.path("pid")).unwrap();
+        text.trim_end().parse().unwrap()
+    }
+
+    /// Has another process take over, and waits until it serves.
+    pub(crate) fn upgrade(&self) {
+        let before = self.serving();
+        let said = self.ctl("upgrade");
+        let id = said.split(' ').nth(1).unwrap().parse();
+        until("it has written its process id", || Ok(self.serving()) == id);
+        assert_ne!(self.serving(), before);
     }
 
     /// Where this listener listens.
@@ -143,9 +212,13 @@ impl Proxy {
     }
 
     pub(crate) fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-s", name, &pid]).status();
-        assert!(sent.unwrap().success());
+        kill(self.child.id(), name);
+    }
+
+    /// Ends the process that has taken over, and waits for that.
+    pub(crate) fn end_successor(&self) {
+        kill(self.serving(), "TERM");
+        until("the last process ends", || !self.path("pid").exists());
     }
 
     /// Waits until it has said this on standard error.
@@ -173,19 +246,33 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
+        let started = self.child.id();
         let _ = self.child.kill();
         let _ = self.child.wait();
+        let text = std::fs::read_to_string(self.path("pid")).unwrap_or_default();
+        if let Ok(other) = text.trim_end().parse::<u32>()
+            && other != started
+        {
+            kill(other, "KILL");
+        }
         if thread::panicking() {
             eprintln!("the proxy's own errors:\n{}", self.complaints());
         }
     }
 }
 
+fn kill(process: u32, signal: &str) {
+    let sent = Command::new("kill")
+        .args(["-s", signal, &process.to_string()])
+        .status();
+    assert!(sent.unwrap().success());
+}
+
 fn write(file: &Path, process: &str, config: &str, directory: &Path) {
-    let socket = directory.join("admin");
+    let (socket, pid) = (directory.join("admin"), directory.join("pid"));
     let text = format!(
-        "[process]\nworkers = 2\nconnections_max = 500\nadmin_socket = {socket:?}\n{process}\n\
-         {config}"
+        "[process]\nworkers = 2\nconnections_max = 500\nadmin_socket = {socket:?}\n\
+         pid_file = {pid:?}\n{process}\n{config}"
     );
     std::fs::write(file, text).unwrap();
 }
@@ -222,7 +309,7 @@ fn wait(child: &mut Child) -> ExitStatus {
 
 /// Runs a command of the program: whether it succeeded, its output and its errors.
 pub(crate) fn run_command(arguments: &[&str]) -> (bool, String, String) {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_evenkeel-proxy"))
+    let mut child = Command::new(PROGRAM)
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

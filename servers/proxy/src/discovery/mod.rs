@@ -1,0 +1,330 @@
+//! Servers by name: their addresses are asked for in the background, by
+//! [hickory](https://docs.rs/hickory-resolver), and known when a connection is made.
+//!
+//! ```text
+//!   config ──▶ names ──▶ a task for each, in URGENT ──▶ what is known ──▶ another site
+//!                          ▲            │                                  (if it has changed)
+//!                          └── its TTL ─┘
+//! ```
+//!
+//! What is known stays known while nobody answers, and while an answer says that there is nothing:
+//! an address that is no server's any more fails its check, and an answer that is wrong for a
+//! moment takes no server away.
+//!
+//! - `names`: which names there are, and which servers they come to.
+//! - `runtime`: what the resolver stands on.
+
+mod names;
+mod runtime;
+
+pub use names::{Found, Name};
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use evenkeel::Class;
+use evenkeel::task::{AbortHandle, JoinSet};
+use evenkeel::time::{sleep, timeout};
+use hickory_resolver::config::{
+    ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolverConfig,
+};
+use hickory_resolver::net::NetError;
+use hickory_resolver::proto::rr::RData;
+use hickory_resolver::{Resolver, ResolverBuilder};
+
+use crate::config::{self, Config, Pool};
+use crate::server::Context;
+use runtime::Runtime;
+
+/// How long a configuration waits for names that are new in it. The servers of those that come
+/// later, if they come, are down until then.
+const LEARN_MAX: Duration = Duration::from_secs(5);
+
+/// After a failure it is asked again after the shortest time, and then after twice the time, up to
+/// this.
+const RETRY_MAX: Duration = Duration::from_secs(30);
+
+/// What is known of names, and who asks for them.
+#[derive(Default)]
+pub struct Discovery(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    resolver: Option<Arc<Resolver<Runtime>>>,
+    settings: config::Resolver,
+    known: names::Known,
+    asking: BTreeMap<Name, AbortHandle>,
+}
+
+impl fmt::Debug for Discovery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Discovery")
+            .field("known", &self.state().known)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why the servers of a name are not known.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotFound {
+    /// Nobody answers, or there is no such name.
+    #[error("{0}")]
+    Net(#[from] NetError),
+    /// There are none.
+    #[error("the name has no address")]
+    Nothing,
+}
+
+impl Discovery {
+    /// Asks for names that are new, by the settings of this configuration. Waits for a while.
+    pub async fn learn(&self, config: &Config) {
+        let wanted = names::names(config);
+        let settings = config.resolver.get_ref();
+        let new: Vec<Name> = {
+            let mut state = self.state();
+            // Made anew each time, as it reads the system's files.
+            state.resolver = (!wanted.is_empty()).then(|| Arc::new(resolver(settings)));
+            state.settings = settings.clone();
+            let is_new = |name: &Name| !state.known.contains_key(name);
+            wanted.into_iter().filter(is_new).collect()
+        };
+        let Some(resolver) = self.resolver().filter(|_| !new.is_empty()) else {
+            return;
+        };
+        let mut asking = JoinSet::new();
+        for name in new {
+            let (resolver, max) = (Arc::clone(&resolver), settings.addresses_max);
+            asking.spawn_in(Class::URGENT, async move {
+                let answer = ask(&resolver, &name, max).await;
+                (name, answer)
+            });
+        }
+        let all = async {
+            while let Some(answer) = asking.join_next().await {
+                if let Ok((name, Ok((found, _)))) = answer {
+                    self.state().known.insert(name, found);
+                }
+            }
+        };
+        // Who has not answered by then is asked again.
+        let _ = timeout(LEARN_MAX, all).await;
+    }
+
+    /// The pool with the addresses of its servers instead of their names, as far as these are
+    /// known.
+    pub fn resolved(&self, pool: &Pool) -> Pool {
+        names::resolved(pool, &self.state().known)
+    }
+
+    /// Goes on asking for the names of this configuration, and for no others.
+    pub fn follow(&self, context: &Arc<Context>, config: &Config) {
+        let wanted = names::names(config);
+        let mut state = self.state();
+        let state = &mut *state;
+        state.known.retain(|name, _| wanted.contains(name));
+        for (_, asking) in state
+            .asking
+            .extract_if(.., |name, _| !wanted.contains(name))
+        {
+            asking.abort();
+        }
+        for name in wanted {
+            let first = state.known.contains_key(&name);
+            state.asking.entry(name.clone()).or_insert_with(|| {
+                let asking = keep_asking(Arc::downgrade(context), name, first);
+                evenkeel::spawn_in(Class::URGENT, asking).abort_handle()
+            });
+        }
+    }
+
+    /// Notes what a name comes to. Whether that is something else than before.
+    fn note(&self, name: &Name, found: Vec<Found>) -> bool {
+        let mut state = self.state();
+        if !state.asking.contains_key(name) || state.known.get(name) == Some(&found) {
+            return false;
+        }
+        state.known.insert(name.clone(), found);
+        true
+    }
+
+    fn resolver(&self) -> Option<Arc<Resolver<Runtime>>> {
+        self.state().resolver.clone()
+    }
+
+    fn settings(&self) -> config::Resolver {
+        self.state().settings.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Each change is made whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Asks for a name until the proxy ends, or the task is.
+async fn keep_asking(context: Weak<Context>, name: Name, mut was_found: bool) {
+    let mut retry = Duration::ZERO;
+    // It may have been asked for a moment ago; then its time is known next.
+    loop {
+        let Some(context) = context.upgrade() else {
+            return;
+        };
+        let settings = context.discovery.settings();
+        let Some(resolver) = context.discovery.resolver() else {
+            return;
+        };
+        let wait = match ask(&resolver, &name, settings.addresses_max).await {
+            Ok((found, until)) => {
+                if !was_found {
+                    eprintln!("evenkeel-proxy: {name} is found");
+                }
+                (was_found, retry) = (true, Duration::ZERO);
+                if context.discovery.note(&name, found) {
+                    context.addresses_changed().await;
+                }
+                until.saturating_duration_since(Instant::now())
+            }
+            Err(why) => {
+                if was_found || retry.is_zero() {
+                    eprintln!(
+                        "evenkeel-proxy: {name} cannot be looked up: {why}; what is known of it \
+                         stays"
+                    );
+                }
+                was_found = false;
+                retry = (retry * 2).clamp(settings.ttl_min, RETRY_MAX);
+                retry
+            }
+        };
+        drop(context);
+        sleep(wait.clamp(settings.ttl_min, settings.ttl_max)).await;
+    }
+}
+
+/// The servers of a name, in a certain order, and until when that is so.
+async fn ask(
+    resolver: &Resolver<Runtime>,
+    name: &Name,
+    max: usize,
+) -> Result<(Vec<Found>, Instant), NotFound> {
+    let (mut found, until) = match name {
+        Name::Host(host) => addresses(resolver, host, 0, 0).await?,
+        Name::Service(service) => of_service(resolver, service, max).await?,
+    };
+    found.sort();
+    found.dedup();
+    if found.len() > max {
+        eprintln!(
+            "evenkeel-proxy: {name} has {} addresses, and the first {max} of them are used, \
+             resolver.addresses_max",
+            found.len()
+        );
+        found.truncate(max);
+    }
+    if found.is_empty() {
+        return Err(NotFound::Nothing);
+    }
+    Ok((found, until))
+}
+
+/// The servers of a service, of the best priority alone.
+async fn of_service(
+    resolver: &Resolver<Runtime>,
+    service: &str,
+    max: usize,
+) -> Result<(Vec<Found>, Instant), NotFound> {
+    let lookup = resolver.srv_lookup(service).await?;
+    let mut until = lookup.valid_until();
+    let records = lookup.answers().iter();
+    let servers: Vec<_> = records
+        .filter_map(|record| match &record.data {
+            RData::SRV(server) => Some(server),
+            _ => None,
+        })
+        .collect();
+    let best = servers.iter().map(|server| server.priority).min();
+    let mut found = Vec::new();
+    let mut last = None;
+    for server in servers
+        .into_iter()
+        .filter(|server| Some(server.priority) == best)
+        .take(max)
+    {
+        let host = server.target.to_string();
+        // One that is not known does not hide the others.
+        match addresses(resolver, &host, server.port, server.weight).await {
+            Ok((its, its_until)) => {
+                found.extend(its);
+                until = until.min(its_until);
+            }
+            Err(why) => last = Some(why),
+        }
+    }
+    match last {
+        Some(why) if found.is_empty() => Err(why),
+        _ => Ok((found, until)),
+    }
+}
+
+async fn addresses(
+    resolver: &Resolver<Runtime>,
+    host: &str,
+    port: u16,
+    weight: u16,
+) -> Result<(Vec<Found>, Instant), NotFound> {
+    let lookup = resolver.lookup_ip(host).await?;
+    let found = lookup.iter().map(|ip| Found {
+        address: SocketAddr::new(ip, port),
+        weight,
+    });
+    Ok((found.collect(), lookup.valid_until()))
+}
+
+/// A resolver by these settings, and otherwise by the system's.
+fn resolver(settings: &config::Resolver) -> Resolver<Runtime> {
+    let builder = if settings.servers.is_empty() {
+        Resolver::builder(Runtime).unwrap_or_else(|why| {
+            eprintln!(
+                "evenkeel-proxy: the system names no servers for names: {why}; set \
+                 resolver.servers, or write addresses"
+            );
+            by(&[])
+        })
+    } else {
+        by(&settings.servers)
+    };
+    built(builder, settings).unwrap_or_else(|why| {
+        eprintln!("evenkeel-proxy: cannot look names up: {why}");
+        // Without servers there is nothing that could fail.
+        built(by(&[]), settings).expect("a resolver that asks nobody")
+    })
+}
+
+fn built(
+    mut builder: ResolverBuilder<Runtime>,
+    settings: &config::Resolver,
+) -> Result<Resolver<Runtime>, NetError> {
+    let options = builder.options_mut();
+    options.timeout = settings.timeout;
+    options.attempts = settings.attempts;
+    options.ip_strategy = LookupIpStrategy::Ipv4thenIpv6;
+    // Each is asked for when its time is up, and not before.
+    options.cache_size = 0;
+    builder.build()
+}
+
+fn by(servers: &[SocketAddr]) -> ResolverBuilder<Runtime> {
+    let servers = servers.iter().map(|server| {
+        let mut both = [ConnectionConfig::udp(), ConnectionConfig::tcp()];
+        for connection in &mut both {
+            connection.port = server.port();
+        }
+        NameServerConfig::new(server.ip(), true, both.to_vec())
+    });
+    let config = ResolverConfig::from_parts(None, Vec::new(), servers.collect());
+    Resolver::builder_with_config(config, Runtime)
+}

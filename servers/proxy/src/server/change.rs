@@ -1,0 +1,184 @@
+//! Another configuration: how it comes to work, and what of the one before ends.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError};
+
+use evenkeel::runtime::Handle;
+use evenkeel::{Class, ClassConfig};
+
+use super::open::{Open, Running};
+use super::{Context, Place, ServerError, Site, watch};
+use crate::access_log::{Log, Logs};
+use crate::config::{self, Config};
+use crate::listener::Listener;
+use crate::upgrade::Inherited;
+
+/// Sockets of which nothing is taken yet.
+pub(super) type Bound = Vec<(Place, Vec<Listener>)>;
+
+impl Context {
+    /// Reads the configuration again, and works by it. If there is an error, all goes on as before.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError`].
+    pub async fn reload(self: &Arc<Self>) -> Result<(), ServerError> {
+        drop(
+            self.upgrading
+                .try_lock()
+                .map_err(|_| ServerError::Upgrading)?,
+        );
+        let mut open = self.open.lock().await;
+        if *self.leaving.borrow() {
+            return Err(ServerError::Leaving);
+        }
+        let before = watch::look(&self.site().config.files).await;
+        let config = config::read(&self.path)?;
+        if config.process != self.site().config.process {
+            eprintln!(
+                "evenkeel-proxy: [process] has changed, which needs an upgrade or a restart to \
+                 take effect"
+            );
+        }
+        let files = config.files.clone();
+        let bound = self.change(&mut open, config, None).await?;
+        self.accept(&mut open, bound);
+        // What has come by this configuration is looked at now.
+        let looks = if files.iter().eq(before.iter().map(|(file, _)| file)) {
+            before
+        } else {
+            watch::look(&files).await
+        };
+        self.note_read(looks);
+        self.reopen_logs();
+        self.reloads.one();
+        Ok(())
+    }
+
+    /// Listens where it did not, and only then works by the configuration. Nothing is taken of the
+    /// new sockets before [`accept`](Self::accept).
+    pub(super) async fn change(
+        self: &Arc<Self>,
+        open: &mut Open,
+        config: Config,
+        mut inherited: Option<&mut Inherited>,
+    ) -> Result<Bound, ServerError> {
+        let before = self.site();
+        let classes = classes(&config, &before.config)?;
+        let logs = logs(&config, &before.logs).await?;
+        self.discovery.learn(&config).await;
+        let mut bound = Bound::new();
+        for (name, listener) in &config.listeners {
+            let listener = listener.get_ref();
+            let place = Place::new(name, listener.bind.get_ref());
+            if !open.listeners.contains_key(&place) {
+                let sockets = sockets(name, listener, &place, inherited.as_deref_mut()).await?;
+                bound.push((place, sockets));
+            }
+        }
+        let runtime = Handle::current();
+        for (name, class, settings) in classes {
+            let set = runtime.set_class(class, settings);
+            set.map_err(|error| ServerError::Class { name, error })?;
+        }
+        let of_name = |name: &str| runtime.class(name);
+        let (config, leaving) = ((config, logs), self.leaving());
+        let site = Site::new(config, &before, &leaving, of_name, &self.discovery);
+        if let Some(inherited) = inherited {
+            site.restore(inherited);
+        }
+        let site = self.go_by(site, &before);
+        self.discovery.follow(self, &site.config);
+        open.retain(|place| site.fronts.contains_key(place)).await;
+        Ok(bound)
+    }
+
+    /// Names of servers come to other addresses now.
+    pub async fn addresses_changed(&self) {
+        // One change at a time.
+        let _open = self.open.lock().await;
+        let before = self.site();
+        let runtime = Handle::current();
+        let of_name = |name: &str| runtime.class(name);
+        let config = (before.config.clone(), before.logs.clone());
+        let leaving = self.leaving();
+        let site = Site::new(config, &before, &leaving, of_name, &self.discovery);
+        self.go_by(site, &before);
+    }
+
+    /// Works by another site from now on.
+    fn go_by(&self, site: Site, before: &Site) -> Arc<Site> {
+        let site = Arc::new(site);
+        *self.site.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&site);
+        site.retire(before);
+        site
+    }
+
+    /// Takes connections from new sockets.
+    pub(super) fn accept(self: &Arc<Self>, open: &mut Open, bound: Bound) {
+        for (place, sockets) in bound {
+            let running = Running::begin(self, &place, sockets);
+            open.listeners.insert(place, running);
+        }
+    }
+}
+
+/// The sockets of a listener: those of an earlier process, or new ones.
+async fn sockets(
+    name: &str,
+    listener: &config::Listener,
+    place: &Place,
+    inherited: Option<&mut Inherited>,
+) -> Result<Vec<Listener>, ServerError> {
+    let address = &place.address;
+    let passed = inherited.and_then(|inherited| inherited.listener(place));
+    let sockets = match passed {
+        // Not closed if one would do now, as connections may wait in each.
+        Some(passed) if passed.len() > 1 => {
+            Listener::of_passed_per_worker(address, passed).map_err(Into::into)
+        }
+        Some(passed) => {
+            let one = |passed| Listener::of_passed(address, passed).map_err(Into::into);
+            passed.into_iter().map(one).collect()
+        }
+        None if listener.per_worker => Listener::bind_per_worker(address).await,
+        None => Listener::bind(address).await.map(|socket| vec![socket]),
+    };
+    sockets.map_err(|error| ServerError::Listen {
+        name: name.to_owned(),
+        address: address.clone(),
+        error,
+    })
+}
+
+async fn logs(config: &Config, before: &Logs) -> Result<Logs, ServerError> {
+    let opened = Log::open_all(&config.logs, before).await;
+    opened.map_err(|(name, error)| ServerError::Log {
+        to: config.logs[&name].get_ref().to.clone(),
+        name,
+        error,
+    })
+}
+
+/// The classes of which the configuration, or the one before, says something, with all that holds
+/// for them now.
+fn classes(
+    config: &Config,
+    before: &Config,
+) -> Result<Vec<(String, Class, ClassConfig)>, ServerError> {
+    let runtime = Handle::current();
+    let names: BTreeSet<&String> = config.classes.keys().chain(before.classes.keys()).collect();
+    let mut classes = Vec::new();
+    for name in names {
+        let settings = config.classes.get(name);
+        match (runtime.class(name), settings) {
+            (Some(class), settings) => {
+                let said = settings.map(|settings| settings.get_ref().clone());
+                classes.push((name.clone(), class, said.unwrap_or_default().whole(class)));
+            }
+            (None, Some(_)) => return Err(ServerError::NewClass(name.clone())),
+            (None, None) => {}
+        }
+    }
+    Ok(classes)
+}

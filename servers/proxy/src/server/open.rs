@@ -1,0 +1,114 @@
+//! What is open: the sockets of listeners, with the tasks that take connections from them, and the
+//! socket for operators.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel::Class;
+use evenkeel::task::JoinHandle;
+use evenkeel::time::timeout;
+use tokio::sync::watch;
+
+use super::accept::{self, Stop};
+use super::{Context, Place, Site};
+use crate::admin;
+use crate::listener::Listener;
+
+/// How long a listener may take to end: a little longer than it takes those that wait in its
+/// backlog. One whose connection waits for a place of the process ends later, by itself.
+const END_MAX: Duration = Duration::from_secs(2);
+
+/// What is open.
+#[derive(Debug, Default)]
+pub(super) struct Open {
+    pub(super) listeners: BTreeMap<Place, Running>,
+    pub(super) admin: Option<admin::Socket>,
+}
+
+/// A listener at work.
+#[derive(Debug)]
+pub(super) struct Running {
+    shown: String,
+    /// One, or one for each worker.
+    pub(super) sockets: Vec<Arc<Listener>>,
+    /// Tasks that have not seen what it says yet may outlive this.
+    stop: watch::Sender<Stop>,
+    accepting: Vec<JoinHandle<()>>,
+}
+
+impl Open {
+    /// The names of the listeners, and where they listen.
+    pub(super) fn listening(&self, site: &Site) -> Vec<(String, String)> {
+        let shown = |(place, running): (&Place, &Running)| {
+            let front = site.fronts.get(place)?;
+            Some((front.name.clone(), running.shown.clone()))
+        };
+        self.listeners.iter().filter_map(shown).collect()
+    }
+
+    /// Closes those of which this is not so, and waits for what they still take.
+    pub(super) async fn retain(&mut self, stays: impl Fn(&Place) -> bool) {
+        let gone: Vec<Running> = self
+            .listeners
+            .extract_if(.., |place, _| !stays(place))
+            .map(|(_, running)| running)
+            .collect();
+        // All at the same time.
+        for running in &gone {
+            running.stop(Stop::Close);
+        }
+        for running in gone {
+            running.ended().await;
+        }
+    }
+
+    /// Closes all.
+    pub(super) async fn close_listeners(&mut self) {
+        self.retain(|_| false).await;
+    }
+}
+
+impl Running {
+    /// Takes connections from these sockets.
+    pub(super) fn begin(context: &Arc<Context>, place: &Place, sockets: Vec<Listener>) -> Self {
+        let shown = sockets.first().map(Listener::shown).unwrap_or_default();
+        let sockets: Vec<Arc<Listener>> = sockets.into_iter().map(Arc::new).collect();
+        let stop = watch::Sender::new(Stop::Not);
+        let accept = |socket: &Arc<Listener>| {
+            let (context, socket) = (Arc::clone(context), Arc::clone(socket));
+            let accepting = accept::run(context, place.clone(), socket, stop.subscribe());
+            // In no class of an operator's, who may have asked for it.
+            evenkeel::spawn_in(Class::NORMAL, accepting)
+        };
+        Self {
+            shown,
+            accepting: sockets.iter().map(accept).collect(),
+            sockets,
+            stop,
+        }
+    }
+
+    /// Takes no more: another process has the sockets, and the files of Unix sockets.
+    pub(super) fn hand_over(self) {
+        for socket in &self.sockets {
+            socket.leave_file();
+        }
+        self.stop(Stop::HandOver);
+    }
+
+    fn stop(&self, how: Stop) {
+        self.stop.send_replace(how);
+    }
+
+    async fn ended(self) {
+        // The last one that has it closes it.
+        drop(self.sockets);
+        let all = async {
+            for accepting in self.accepting {
+                let _ = accepting.await;
+            }
+        };
+        let _ = timeout(END_MAX, all).await;
+    }
+}
