@@ -40,6 +40,8 @@ pub struct Standing {
     pub up: bool,
     /// The weight, if operators have changed it.
     pub weight: Option<u32>,
+    /// The limit of connections, if operators have changed it.
+    pub connections_max: Option<usize>,
 }
 
 /// What became of a server by a check.

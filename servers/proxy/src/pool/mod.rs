@@ -295,11 +295,13 @@ impl Pool {
     /// What checks and operators have said of a server.
     pub fn standing(&self, index: usize) -> Standing {
         let member = self.state().core.members()[index].clone();
-        let configured = self.servers[index].config.weight;
+        let config = &self.servers[index].config;
+        let (weight, max) = (config.weight, config.connections_max);
         Standing {
             admin: member.admin,
             up: member.up,
-            weight: Some(member.weight).filter(|&weight| weight != configured),
+            weight: Some(member.weight).filter(|&now| now != weight),
+            connections_max: Some(member.active_max).filter(|&now| now != max),
         }
     }
 
@@ -312,6 +314,9 @@ impl Pool {
             core.restore(index, up, standing.admin, now);
             if let Some(weight) = standing.weight {
                 core.set_weight(index, weight);
+            }
+            if let Some(max) = standing.connections_max {
+                core.set_max(index, max);
             }
         });
     }

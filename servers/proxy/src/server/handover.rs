@@ -87,10 +87,13 @@ async fn pass_on(
     let mut listeners = Vec::new();
     let mut sockets: Vec<BorrowedFd<'_>> = Vec::new();
     for (place, running) in &open.listeners {
+        let slots = site.fronts.get(place).map(|front| &front.slots);
         listeners.push(Passing {
             address: place.address.to_string(),
             name: place.name.clone(),
             sockets: running.sockets.len(),
+            is_off: slots.is_some_and(|slots| !slots.is_on()),
+            connections_max: slots.and_then(|slots| slots.max_set()),
         });
         sockets.extend(running.sockets.iter().map(|socket| socket.as_fd()));
     }

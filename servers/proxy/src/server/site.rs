@@ -176,8 +176,17 @@ impl Site {
         }
     }
 
-    /// Goes on with what an earlier process knows of servers.
+    /// Goes on with what an earlier process knows of listeners and servers.
     pub(super) fn restore(&self, inherited: &Inherited) {
+        for (place, said) in inherited.said() {
+            let Some(front) = self.fronts.get(place) else {
+                continue;
+            };
+            front.slots.switch(!said.is_off);
+            if let Some(max) = said.connections_max {
+                front.slots.set_max(max);
+            }
+        }
         for (name, watched) in &self.pools {
             for (index, server) in watched.pool.servers().iter().enumerate() {
                 let config = &server.config;

@@ -37,6 +37,8 @@ pub struct Inherited {
     stream: UnixStream,
     listeners: BTreeMap<Place, Vec<Passed>>,
     admin: Option<(String, Passed)>,
+    /// What operators have said of listeners.
+    said: Vec<(Place, Passing)>,
     pools: BTreeMap<String, BTreeMap<String, Known>>,
     /// How many earlier processes may be finishing their connections.
     pub ancestors: u32,
@@ -103,21 +105,23 @@ impl Predecessor {
         let (estate, passed) = timeout(ANSWER_MAX, estate).await??;
         let mut passed = passed.into_iter();
         let mut listeners = BTreeMap::new();
-        for Passing {
-            address,
-            name,
-            sockets,
-        } in estate.listeners
-        {
-            let address: Address = address.parse().map_err(|why: String| wrong(&why))?;
-            let sockets: Vec<Passed> = passed.by_ref().take(sockets).collect();
-            listeners.insert(Place { address, name }, sockets);
+        let mut said = Vec::new();
+        for passing in estate.listeners {
+            let address = passing.address.parse();
+            let place = Place {
+                address: address.map_err(|why: String| wrong(&why))?,
+                name: passing.name.clone(),
+            };
+            let sockets: Vec<Passed> = passed.by_ref().take(passing.sockets).collect();
+            listeners.insert(place.clone(), sockets);
+            said.push((place, passing));
         }
         let admin = estate.admin.zip(passed.next());
         Ok(Inherited {
             stream,
             listeners,
             admin,
+            said,
             pools: estate.pools,
             ancestors: estate.ancestors,
         })
@@ -140,6 +144,11 @@ impl Inherited {
     pub fn admin(&mut self, path: &Path) -> Option<Passed> {
         let is_it = |(was, _): &mut (String, Passed)| Path::new(was) == path;
         self.admin.take_if(is_it).map(|(_, passed)| passed)
+    }
+
+    /// What operators have said of listeners.
+    pub fn said(&self) -> impl Iterator<Item = (&Place, &Passing)> {
+        self.said.iter().map(|(place, passing)| (place, passing))
     }
 
     /// What is known of a server at this address.
@@ -176,6 +185,8 @@ impl Inherited {
             address: place.address.to_string(),
             name: place.name,
             sockets: sockets.len(),
+            is_off: false,
+            connections_max: None,
         };
         let left = Left {
             listeners: self.listeners.into_iter().map(passing).collect(),

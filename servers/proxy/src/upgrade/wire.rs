@@ -61,6 +61,10 @@ pub struct Passing {
     pub name: Option<String>,
     /// How many sockets it has.
     pub sockets: usize,
+    /// Operators have switched it off.
+    pub is_off: bool,
+    /// The limit of its connections that operators have set.
+    pub connections_max: Option<usize>,
 }
 
 /// What the new process did not take: its configuration does not have it any more.
@@ -136,6 +140,8 @@ mod tests {
                     address: "127.0.0.1:0".to_owned(),
                     name: Some("web".to_owned()),
                     sockets: 2,
+                    is_off: false,
+                    connections_max: Some(7),
                 }],
                 ..Estate::default()
             };

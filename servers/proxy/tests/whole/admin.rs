@@ -15,7 +15,7 @@ fn check(text: &str) -> (bool, String, String) {
 fn help_teaches_every_command() {
     let (done, said, errors) = run_command(&["--help"]);
     assert!(done && errors.is_empty(), "{errors}");
-    for command in ["run", "check", "reload", "ctl"] {
+    for command in ["run", "check", "reload", "upgrade", "ctl"] {
         assert!(said.contains(command), "{said}");
         let (done, said, _) = run_command(&[command, "--help"]);
         assert!(done && said.contains("Usage: evenkeel-proxy"), "{said}");

@@ -203,6 +203,7 @@ fn the_next_process_knows_what_checks_and_operators_said() {
     proxy.ctl("set server app/s0 state drain");
     proxy.ctl("set server app/s1 health down");
     proxy.ctl("set server app/s2 weight 7");
+    proxy.ctl("disable frontend web");
     // Another address is another server.
     let moved = Origin::named("d");
     let more = moved.config("app", "s3");
@@ -222,6 +223,9 @@ fn the_next_process_knows_what_checks_and_operators_said() {
             (&status.into(), &weight.into())
         );
     }
+    assert_eq!(proxy.connect().get("/").status, 503, "switched off");
+    proxy.ctl("enable frontend web");
+    assert_eq!(proxy.connect().get("/").status, 200);
     assert!(proxy.ctl("show cpu").contains("new"), "a class that is new");
     proxy.end_successor();
 }
