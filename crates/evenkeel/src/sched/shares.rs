@@ -69,7 +69,7 @@ use std::cell::Cell;
 
 use crate::class::{CLASSES_MAX, Class};
 
-pub(crate) use reading::{Crowd, Floors, Reading, Spent, ceiling};
+pub(crate) use reading::{Crowd, Floors, Reading, Spent, ceiling, is_below_ceiling};
 pub(crate) use settle::{Group, doubt, settle, split};
 
 /// Bounds on what classes may be owed, in the unit of the clock.

@@ -182,6 +182,20 @@ pub(crate) fn ceiling(limits: &Limits, reading: &Reading, crowd: Crowd, class: C
     (mean * reading.share(class) as f64) as i64 + limits.credit as i64
 }
 
+/// Whether a class at rest is owed at least a unit less than its [`ceiling`]. Without the division,
+/// since this is asked of all classes that there are.
+pub(crate) fn is_below_ceiling(
+    limits: &Limits,
+    reading: &Reading,
+    crowd: Crowd,
+    class: Class,
+) -> bool {
+    let crowd = crowd.with(reading, class);
+    let beyond_credit = reading.owed[class.index()] - limits.credit as i64;
+    let part = crowd.owed as f64 * reading.share(class) as f64;
+    (beyond_credit + 1) as f64 * crowd.share as f64 <= part
+}
+
 /// The least that classes are owed, so that they are served again in time.
 pub(crate) struct Floors {
     crowd: Crowd,

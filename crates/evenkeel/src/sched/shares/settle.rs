@@ -5,7 +5,7 @@
 
 use crate::class::{CLASSES_MAX, Class};
 
-use super::{Crowd, Limits, Reading, Spent, Term, ceiling};
+use super::{Crowd, Limits, Reading, Spent, Term, ceiling, is_below_ceiling};
 
 /// Classes that were served, to whose time the same classes are entitled.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +84,8 @@ impl<'a> Claims<'a> {
             candidates: reading.active,
         };
         let at_rest = Class::of_bits(reading.every & !reading.active);
-        claims.candidates |= bits(at_rest.filter(|&class| claims.rest_room(class) > 0));
+        let may_gain = |class: &Class| is_below_ceiling(limits, reading, crowd, *class);
+        claims.candidates |= bits(at_rest.filter(may_gain));
         claims
     }
 
