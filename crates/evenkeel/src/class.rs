@@ -6,8 +6,14 @@ pub(crate) mod define;
 use std::fmt;
 use std::time::Duration;
 
-/// How many classes a runtime has at most: three built-in ones, and 13 of the user's.
-pub(crate) const CLASSES_MAX: usize = 16;
+/// How many classes a runtime has at most: three built-in ones, and 61 of the user's. They are sets
+/// of bits in one word. A runtime pays for those that it has. Models have few, as loom follows each
+/// atomic.
+#[cfg(not(evenkeel_loom))]
+pub(crate) const CLASSES_MAX: usize = 64;
+#[cfg(evenkeel_loom)]
+pub(crate) const CLASSES_MAX: usize = 4;
+const _: () = assert!(CLASSES_MAX <= u64::BITS as usize, "a class has a bit");
 const BUILT_IN: usize = 3;
 /// With a wider range, the smallest share would get too little time to be measured in a second.
 const SHARES: std::ops::RangeInclusive<u32> = 1..=10_000;
@@ -72,11 +78,7 @@ impl Class {
 
     /// The classes of a bit set, lowest first.
     #[inline]
-    pub(crate) fn of_bits(mut bits: u32) -> impl Iterator<Item = Class> {
-        debug_assert!(
-            bits >> CLASSES_MAX == 0,
-            "{bits:b} has bits that are no class's"
-        );
+    pub(crate) fn of_bits(mut bits: u64) -> impl Iterator<Item = Class> {
         std::iter::from_fn(move || {
             if bits == 0 {
                 return None;
@@ -88,7 +90,7 @@ impl Class {
     }
 
     #[inline]
-    pub(crate) fn bit(self) -> u32 {
+    pub(crate) fn bit(self) -> u64 {
         1 << self.0
     }
 }
@@ -177,7 +179,7 @@ pub struct ClassInfo {
 pub enum ClassError {
     /// The runtime has no such class: it is one of another runtime.
     Unknown(Class),
-    /// There are 16 classes already.
+    /// There are 64 classes already.
     TooMany {
         /// The class that was refused.
         name: String,
@@ -353,9 +355,9 @@ mod tests {
     }
 
     #[test]
-    fn thirteen_classes_can_be_added_and_no_more() {
+    fn as_many_classes_as_there_are_bits_can_be_added_and_no_more() {
         let mut table = ClassTable::default();
-        for number in 0..13 {
+        for number in 0..61 {
             table
                 .set(&format!("own-{number}"), ClassConfig::new())
                 .unwrap();
@@ -365,10 +367,10 @@ mod tests {
             matches!(refused, Err(ClassError::TooMany { .. })),
             "{refused:?}"
         );
-        assert_eq!(table.find("own-12"), Some(Class::at(15)));
+        assert_eq!(table.find("own-60"), Some(Class::at(63)));
         assert_eq!(table.find("one-more"), None);
         // Existing classes can still be changed.
-        table.set("own-12", ClassConfig::new().share(7)).unwrap();
+        table.set("own-60", ClassConfig::new().share(7)).unwrap();
     }
 
     #[test]
@@ -404,7 +406,7 @@ mod tests {
 
     #[test]
     fn bits_name_classes() {
-        let classes: Vec<Class> = Class::of_bits(0b1000_0000_0000_0101).collect();
-        assert_eq!(classes, [Class::URGENT, Class::BULK, Class::at(15)]);
+        let classes: Vec<Class> = Class::of_bits(1 << 63 | 0b101).collect();
+        assert_eq!(classes, [Class::URGENT, Class::BULK, Class::at(63)]);
     }
 }

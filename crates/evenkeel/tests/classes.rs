@@ -84,18 +84,18 @@ fn the_first_mistake_is_reported_and_not_mended_by_what_follows() {
 }
 
 #[test]
-fn thirteen_classes_can_be_added_and_each_is_used() {
-    watched("thirteen", || {
+fn sixty_one_classes_can_be_added_and_each_is_used() {
+    watched("sixty-one", || {
         let mut builder = Builder::new();
         builder.workers(1);
-        for number in 0..13 {
+        for number in 0..61 {
             builder.class(&format!("own_{number}"), ClassConfig::new());
         }
         let runtime = builder.build().unwrap();
         let handle = runtime.handle();
-        assert_eq!(handle.classes().len(), 16);
-        assert_eq!(runtime.stats().classes.len(), 16);
-        assert_eq!(runtime.stats().workers[0].run_by_class.len(), 16);
+        assert_eq!(handle.classes().len(), 64);
+        assert_eq!(runtime.stats().classes.len(), 64);
+        assert_eq!(runtime.stats().workers[0].run_by_class.len(), 64);
         for info in handle.classes() {
             assert_eq!(handle.class(&info.name), Some(info.class));
             let task = runtime.spawn_in(info.class, async { 1 });
@@ -105,9 +105,9 @@ fn thirteen_classes_can_be_added_and_each_is_used() {
             assert_eq!(stats.polls, 1, "{}", info.name);
         }
 
-        let error = builder.class("own_13", ClassConfig::new()).build();
+        let error = builder.class("own_61", ClassConfig::new()).build();
         let text = error.unwrap_err().to_string();
-        let says = "class `own_13` is one too many: a runtime has at most 16 classes";
+        let says = "class `own_61` is one too many: a runtime has at most 64 classes";
         assert!(text.contains(says), "{text}");
     });
 }

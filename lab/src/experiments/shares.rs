@@ -144,7 +144,7 @@ fn contests(lab: &Lab) -> Vec<Contest> {
 
 /// The weights of each contest. Where two classes differ, hogs stand in the one that is due more
 /// and, turned round, in the one that is due less.
-const SETS: [&str; 7] = [
+const SETS: [&str; 8] = [
     "1,1",
     "1,10",
     "1,1000",
@@ -152,6 +152,9 @@ const SETS: [&str; 7] = [
     "10,1",
     "16,33,50",
     "1,2,3,4,5,6,7,8",
+    // As many classes as there may be.
+    "1,2,3,4,1,2,3,4,1,2,3,4,1,2,3,4,1,2,3,4,1,2,3,4,1,2,3,4,1,2,3,4,\
+     1,2,3,4,1,2,3,4,1,2,3,4,1,2,3,4,1,2,3,4,1,2,3,4,1,2,3,4,1,2,3,64",
 ];
 
 impl Contest {

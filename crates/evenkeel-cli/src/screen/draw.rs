@@ -39,11 +39,13 @@ pub(super) fn screen(frame: &mut Frame<'_>, shown: &Shown) {
     let height = frame.area().height;
     let rows = |count: usize| u16::try_from(count).unwrap_or(u16::MAX).min(height);
     let workers = rows(view.workers.len()).min(height / 3) + 1;
+    // So do classes, of which there may be many: those around the chosen one are shown.
+    let classes_shown = rows(view.classes.len()).min((height / 3).max(CLASSES_MIN));
     let [head, bars, io, classes, hogs, lanes, foot] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(workers),
         Constraint::Length(3),
-        Constraint::Length(rows(view.classes.len()).saturating_add(2)),
+        Constraint::Length(classes_shown.saturating_add(2)),
         Constraint::Min(3),
         Constraint::Length(rows(lanes_used(view).count()).min(5) + 2),
         Constraint::Length(1),
@@ -52,7 +54,8 @@ pub(super) fn screen(frame: &mut Frame<'_>, shown: &Shown) {
     frame.render_widget(title(shown, view), head);
     frame.render_widget(Paragraph::new(worker_bars(view, bars)), bars);
     frame.render_widget(Paragraph::new(io_lines(&view.rates)), io);
-    frame.render_widget(class_table(view, shown.choices.class), classes);
+    let table = class_table(view, shown.choices.class, classes_shown.into());
+    frame.render_widget(table, classes);
     if shown.choices.tasks {
         frame.render_widget(task_table(view, shown), hogs);
     } else {
@@ -61,6 +64,9 @@ pub(super) fn screen(frame: &mut Frame<'_>, shown: &Shown) {
     frame.render_widget(lane_table(view), lanes);
     frame.render_widget(footer(shown), foot);
 }
+
+/// So many classes are shown in the lowest terminal.
+const CLASSES_MIN: u16 = 4;
 
 fn title(shown: &Shown, view: &View) -> Line<'static> {
     let rates = &view.rates;
@@ -154,8 +160,11 @@ fn head<const N: usize>(cells: [&'static str; N]) -> Row<'static> {
         .top_margin(1)
 }
 
-fn class_table(view: &View, chosen: usize) -> Table<'static> {
-    let rows = view.classes.iter().enumerate().map(|(index, class)| {
+/// The classes of which as many are shown as fit, up to the chosen one.
+fn class_table(view: &View, chosen: usize, fit: usize) -> Table<'static> {
+    let classes = view.classes.iter().enumerate();
+    let shown = classes.skip((chosen + 1).saturating_sub(fit)).take(fit);
+    let rows = shown.map(|(index, class)| {
         let style = if index == chosen {
             Style::new().add_modifier(Modifier::REVERSED)
         } else {

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use crate::class::CLASSES_MAX;
 use crate::clock::Clock;
 use crate::sched::config::Config;
 use crate::sched::shared::Shared;
@@ -39,7 +38,7 @@ pub(crate) struct Device {
     pub(crate) special: Arc<Core>,
     pub(crate) misses: Misses,
     /// The turns of long writers, for each class.
-    pub(crate) turns: [Arc<Turns>; CLASSES_MAX],
+    pub(crate) turns: Box<[Arc<Turns>]>,
 }
 
 impl Device {
@@ -260,7 +259,9 @@ fn new_device(shared: &Arc<Shared>, label: &str) -> Device {
         syncs: core("sync", "disk-s", 1),
         special: core("special", "disk-x", SPECIAL_THREADS),
         misses: Misses::new(Arc::clone(&Lanes::of(shared).backend)),
-        turns: std::array::from_fn(|_| Arc::new(Turns::new(config.workers.max(TURNS_MIN)))),
+        turns: (0..config.classes.len())
+            .map(|_| Arc::new(Turns::new(config.workers.max(TURNS_MIN))))
+            .collect(),
     }
 }
 

@@ -23,7 +23,7 @@ impl Class {
     ///
     /// # Errors
     ///
-    /// There is a class of this name; there are 16 classes; a name or setting is invalid; or there
+    /// There is a class of this name; there are 64 classes; a name or setting is invalid; or there
     /// is a [`Builder`](crate::runtime::Builder) or a runtime already, which would lack the class.
     ///
     /// # Examples
@@ -114,12 +114,12 @@ mod tests {
         assert_eq!(share, Err(ClassError::Share(0)));
         let name = definitions.add("two words", config);
         assert!(matches!(name, Err(ClassError::Name(_))));
-        for number in 0..13 {
+        for number in 0..61 {
             definitions.add(&format!("own-{number}"), config).unwrap();
         }
         let one_more = definitions.add("one-more", config);
         assert!(matches!(one_more, Err(ClassError::TooMany { .. })));
-        assert_eq!(definitions.take().len(), 16);
+        assert_eq!(definitions.take().len(), 64);
     }
 
     #[test]

@@ -105,6 +105,10 @@ pub(crate) struct Accounts {
     spent: [Count; STATES],
     began: Count,
     classes: Box<[ClassAccounts]>,
+    /// The classes that had work here at the last look, and when that was: those without it are
+    /// served at that time, without a note for each.
+    waiting: Count,
+    looked_at: Count,
     /// By origin, and by whether events were found.
     pub(crate) checks: [[Count; 2]; ORIGINS],
     pub(crate) deliveries: Count,
@@ -123,7 +127,7 @@ pub(crate) struct Accounts {
 pub(crate) struct ClassAccounts {
     /// How long the last polled task had waited; 0 before the first.
     last_wait: Count,
-    /// About when a task was last polled or none waited.
+    /// About when a task was last polled, or a first one began to wait.
     last_served: Count,
     /// How long tasks were ready before they were polled: one for each poll.
     pub(crate) waits: Histogram,
@@ -153,16 +157,6 @@ impl ClassAccounts {
     #[inline]
     pub(crate) fn count_length(&self, length: u64) {
         self.poll_lengths.add(length);
-    }
-
-    /// About how long the task has waited that waits for longest, if any does. Of a class that
-    /// never ran here, that is since when some wait.
-    pub(crate) fn wait_until(&self, now: u64) -> u64 {
-        if !KEPT {
-            return 0;
-        }
-        let since = now.saturating_sub(self.last_served.load());
-        self.last_wait.load().max(since)
     }
 }
 
@@ -199,6 +193,8 @@ impl Accounts {
             spent: counts(),
             began: Count::new(),
             classes: (0..classes).map(|_| ClassAccounts::new()).collect(),
+            waiting: Count::new(),
+            looked_at: Count::new(),
             checks: std::array::from_fn(|_| counts()),
             deliveries: Count::new(),
             events: Count::new(),
@@ -212,7 +208,7 @@ impl Accounts {
     }
 
     pub(crate) fn begin(&self, now: u64) {
-        self.classes.iter().for_each(|of| of.last_served.put(now));
+        self.note_waiting(0, 0, now);
         self.write(|| {
             self.began.put(now);
             self.charged_until.put(now);
@@ -319,11 +315,33 @@ impl Accounts {
         self.deliveries.add(deliveries as u64);
     }
 
-    /// No task of the class has been waiting since before `now`. There may be no such class.
-    pub(crate) fn note_served(&self, class: Class, now: u64) {
-        if KEPT && let Some(of) = self.classes.get(class.index()) {
-            of.last_served.put(now);
+    /// Only these classes have work here, and of those that were `served`, no task has been waiting
+    /// since before `now`. Takes a walk over those that were served or are new.
+    pub(crate) fn note_waiting(&self, waiting: u64, served: u64, now: u64) {
+        if !KEPT {
+            return;
         }
+        let before = self.looked_at.load();
+        for class in Class::of_bits(waiting & !self.waiting.load()) {
+            self.of(class).last_served.put(before);
+        }
+        Class::of_bits(served).for_each(|class| self.of(class).last_served.put(now));
+        self.waiting.put(waiting);
+        self.looked_at.put(now);
+    }
+
+    /// About how long the task of a class has waited that waits for longest, if any does. Of a
+    /// class that never ran here, that is since when some wait.
+    pub(crate) fn wait_until(&self, class: Class, now: u64) -> u64 {
+        if !KEPT {
+            return 0;
+        }
+        let of = self.of(class);
+        let served = match self.waiting.load() & class.bit() {
+            0 => self.looked_at.load(),
+            _ => of.last_served.load(),
+        };
+        of.last_wait.load().max(now.saturating_sub(served))
     }
 
     /// Counts a sleep. The monitor goes by this number, so it is kept in every build.

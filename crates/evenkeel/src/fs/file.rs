@@ -103,7 +103,10 @@ impl Inner {
 
     /// The line for long writes in sequence of a class, if this file takes turns.
     pub(super) fn turns(&self, class: Class) -> Option<&Arc<Turns>> {
-        self.in_turns.then_some(&self.device.turns[class.index()])
+        // A task of another runtime may be in a class that this one lacks.
+        let turns = &self.device.turns;
+        let line = turns.get(class.index()).or(turns.first());
+        line.filter(|_| self.in_turns)
     }
 
     pub(super) fn buffers(&self) -> &Buffers {

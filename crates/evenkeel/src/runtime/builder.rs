@@ -325,7 +325,7 @@ impl Builder {
     }
 
     /// Sets the share and the latency target of a class: `urgent`, `normal`, `bulk`, or a class of
-    /// your own, which is added if it is new. At most 13 can be added. [`ClassConfig`] has the
+    /// your own, which is added if it is new. At most 61 can be added. [`ClassConfig`] has the
     /// defaults.
     ///
     /// ```

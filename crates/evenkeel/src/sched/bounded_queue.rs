@@ -16,8 +16,15 @@
 //!   slots are filled. `take` releases `head`, and the pusher acquires it: the slots were read.
 //!   Slots are Relaxed, as `head` and `tail` order them.
 //!
+//! The slots are made for the first push, as a thread has a queue for each class, and most of them
+//! are never used.
+//!
+//! - **Invariant:** the pointer to the slots is null or from a box, is set once, by the pusher, and
+//!   the box is freed with the queue. A taker reads it after it has seen an entry by `tail`.
+//!
 //! Go's run queue (`runqgrab`) copies first and takes by one compare-and-swap as well; its indices
 //! have 32 bits and wrap.
+#![allow(unsafe_code, reason = "the slots are made later than the queue")]
 
 use std::ptr::{self, NonNull};
 
@@ -43,24 +50,38 @@ pub(crate) struct BoundedQueue<T> {
     head: Apart<AtomicU64>,
     /// Entries pushed so far. Written by the pusher alone.
     tail: Apart<AtomicU64>,
-    slots: Box<[AtomicPtr<T>]>,
+    slots: AtomicPtr<Slots<T>>,
 }
+
+type Slots<T> = [AtomicPtr<T>; CAPACITY];
 
 impl<T> BoundedQueue<T> {
     pub(crate) fn new() -> Self {
         Self {
             head: Apart(AtomicU64::new(0)),
             tail: Apart(AtomicU64::new(0)),
-            slots: (0..CAPACITY)
-                .map(|_| AtomicPtr::new(ptr::null_mut()))
-                .collect(),
+            slots: AtomicPtr::new(ptr::null_mut()),
         }
     }
 
     #[inline]
-    fn slot(&self, entry: u64) -> &AtomicPtr<T> {
-        // CAPACITY is a power of two and `slots` has exactly that many, so the index is in range.
-        &self.slots[entry as usize & (CAPACITY - 1)]
+    fn slots(&self) -> Option<&Slots<T>> {
+        // Relaxed: ordered by `tail`, as the entries are.
+        let slots = self.slots.load(Ordering::Relaxed);
+        // SAFETY: null, or a box's that is freed with the queue, by the contract.
+        unsafe { slots.as_ref() }
+    }
+
+    /// For the pusher, if there are none.
+    #[cold]
+    fn make_slots(&self) -> &Slots<T> {
+        debug_assert!(self.slots().is_none(), "they are made once");
+        let slots = std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut()));
+        let slots = Box::into_raw(Box::new(slots));
+        // Relaxed: as in `slots`.
+        self.slots.store(slots, Ordering::Relaxed);
+        // SAFETY: as in `slots`.
+        unsafe { &*slots }
     }
 
     /// How many entries wait here; exact only for the pusher while nobody takes.
@@ -83,7 +104,8 @@ impl<T> BoundedQueue<T> {
         if tail - head >= CAPACITY as u64 {
             return Err(entry);
         }
-        self.slot(tail).store(entry.as_ptr(), Ordering::Relaxed);
+        let slots = self.slots().unwrap_or_else(|| self.make_slots());
+        slot(slots, tail).store(entry.as_ptr(), Ordering::Relaxed);
         self.tail.0.store(tail + 1, Ordering::Release);
         Ok(())
     }
@@ -97,7 +119,7 @@ impl<T> BoundedQueue<T> {
             if tail <= head {
                 return None;
             }
-            let entry = self.slot(head).load(Ordering::Relaxed);
+            let entry = slot(self.slots()?, head).load(Ordering::Relaxed);
             if self.take(head, 1) {
                 debug_assert!(!entry.is_null(), "a slot before `tail` is filled");
                 return NonNull::new(entry);
@@ -105,12 +127,15 @@ impl<T> BoundedQueue<T> {
         }
     }
 
-    /// The oldest entry: a hint, as others may take it at the same time.
+    /// The oldest entry: a hint, as others may take it at the same time. For the thread at the
+    /// desk.
     #[inline]
     pub(crate) fn first(&self) -> *const T {
         // Relaxed, both: the pointer is not followed.
         let head = self.head.0.load(Ordering::Relaxed);
-        self.slot(head).load(Ordering::Relaxed)
+        let slots = self.slots();
+        let entry = slots.map(|slots| slot(slots, head).load(Ordering::Relaxed));
+        entry.unwrap_or(ptr::null_mut())
     }
 
     /// Moves half of the entries, rounded up, but at most `limit`, to `destination`, at whose desk
@@ -130,14 +155,16 @@ impl<T> BoundedQueue<T> {
             let tail = self.tail.0.load(Ordering::Acquire);
             let waiting = tail.saturating_sub(head).min(CAPACITY as u64);
             let count = waiting.div_ceil(2).min(limit as u64).min(room);
-            if count == 0 {
+            let slots = self.slots();
+            let Some(slots) = slots.filter(|_| count > 0) else {
                 return 0;
-            }
+            };
+            let free = destination.slots();
+            let free = free.unwrap_or_else(|| destination.make_slots());
+            // Relaxed, both: see the contract.
             for offset in 0..count {
-                let entry = self.slot(head + offset).load(Ordering::Relaxed);
-                destination
-                    .slot(free_from + offset)
-                    .store(entry, Ordering::Relaxed);
+                let entry = slot(slots, head + offset).load(Ordering::Relaxed);
+                slot(free, free_from + offset).store(entry, Ordering::Relaxed);
             }
             if self.take(head, count) {
                 // Release: see the contract.
@@ -159,6 +186,23 @@ impl<T> BoundedQueue<T> {
             .0
             .compare_exchange(head, head + count, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
+    }
+}
+
+#[inline]
+fn slot<T>(slots: &Slots<T>, entry: u64) -> &AtomicPtr<T> {
+    // CAPACITY is a power of two, so the index is in range.
+    &slots[entry as usize & (CAPACITY - 1)]
+}
+
+impl<T> Drop for BoundedQueue<T> {
+    fn drop(&mut self) {
+        // Relaxed: nobody else has the queue.
+        let slots = self.slots.load(Ordering::Relaxed);
+        if !slots.is_null() {
+            // SAFETY: from a box, by the contract, and not used any more.
+            drop(unsafe { Box::from_raw(slots) });
+        }
     }
 }
 

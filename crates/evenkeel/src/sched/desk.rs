@@ -64,9 +64,12 @@ pub(crate) struct Ended {
 pub(super) struct MissedEnd {
     /// When the poll began, in cycles; 0 if there is none. Written last.
     since: AtomicU64,
-    /// Its length, its class in four bits, and a bit that says whether it was blocked.
+    /// Its length, its class in six bits, and a bit that says whether it was blocked.
     length: AtomicU64,
 }
+
+/// The bits of a class in [`MissedEnd`].
+const CLASS_BITS: u32 = 6;
 
 impl MissedEnd {
     fn new() -> Self {
@@ -79,13 +82,13 @@ impl MissedEnd {
     /// For the thread that sits here. Returns false if there is another.
     #[must_use]
     pub(super) fn put(&self, end: Ended) -> bool {
-        const { assert!(CLASSES_MAX <= 16, "a class has four bits") };
+        const { assert!(CLASSES_MAX <= 1 << CLASS_BITS, "a class has these bits") };
         // Acquire pairs with the Release in `take`, which has read the length before.
         if self.since.load(Ordering::Acquire) != 0 {
             return false;
         }
         let class = end.class.index() as u64;
-        let length = end.length << 5 | class << 1 | u64::from(end.blocked);
+        let length = end.length << (CLASS_BITS + 1) | class << 1 | u64::from(end.blocked);
         // Relaxed: ordered by the store below.
         self.length.store(length, Ordering::Relaxed);
         // Release pairs with the Acquire in `take`.
@@ -106,8 +109,8 @@ impl MissedEnd {
         self.since.store(0, Ordering::Release);
         Some(Ended {
             poll: PollId { desk: index, since },
-            class: Class::at((length >> 1 & 15) as usize),
-            length: length >> 5,
+            class: Class::at((length >> 1 & ((1 << CLASS_BITS) - 1)) as usize),
+            length: length >> (CLASS_BITS + 1),
             blocked: length & 1 == 1,
         })
     }

@@ -42,7 +42,7 @@
 
 use std::time::Duration;
 
-use crate::class::{CLASSES_MAX, Class};
+use crate::class::Class;
 use crate::clock::Clock;
 use crate::counters::histogram::Tallied;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -55,7 +55,7 @@ use super::injection::InjectionQueue;
 use super::ledger::Ledger;
 use super::live::Live;
 use super::run_queues::received;
-use super::shares::{Choice, Shares};
+use super::shares::{Choice, Shares, Spent};
 use super::stacks::PollId;
 use super::task::cell::{Header, Runnable};
 use state::{Bounds, GONE, LONG, State, Thread};
@@ -118,8 +118,8 @@ pub(crate) struct HeavyPoolStats {
     pub(crate) given_up: u64,
     pub(crate) refused: u64,
     pub(crate) priority: Priority,
-    pub(crate) spent: [u64; CLASSES_MAX],
-    pub(crate) polls: [u64; CLASSES_MAX],
+    pub(crate) spent: Vec<u64>,
+    pub(crate) polls: Vec<u64>,
     /// How long tasks were ready before their polls, by class.
     pub(crate) waits: Vec<Tallied>,
     /// How long the polls took that are over, by class, by the clock.
@@ -472,7 +472,7 @@ impl HeavyPool {
             };
         };
         let now = self.clock.cycles();
-        let mut spent = [0; CLASSES_MAX];
+        let mut spent = Spent::new();
         let mut sampled = Sampled::default();
         let mut priority = state.priority;
         let long_after = state.bounds.long;
@@ -487,7 +487,7 @@ impl HeavyPool {
             let cpu = desk.ask_thread(thread::cpu_time).flatten();
             let is_runnable = || desk.ask_thread(thread::is_runnable).flatten();
             let used = running.sample(cpu, before_it_blocks, is_runnable);
-            spent[running.kind.class.index()] += self.clock.cycles_of(used);
+            spent.add(running.kind.class, self.clock.cycles_of(used));
             let computed = self.clock.cycles_of(running.computed(running.charged));
             let is_hog = running.is_hog(now, computed, hog);
             // Under the pool's lock this is the poll in question, which its thread cannot end.
@@ -519,8 +519,8 @@ impl HeavyPool {
             }
         }
         state.priority = priority;
-        for (class, &time) in spent.iter().enumerate().filter(|&(_, &time)| time > 0) {
-            state.charge(ledger, Class::at(class), time);
+        for (class, time) in spent.iter() {
+            state.charge(ledger, class, time);
         }
         self.publish(&mut state, ledger);
         sampled.unsettled = state.is_unsettled(now, self.nice);
@@ -582,7 +582,7 @@ fn lower(thread: &mut Thread, wanted: i32, desks: &Desks) -> Option<Priority> {
 }
 
 /// Which of some classes is next.
-fn first_of(ledger: &Ledger, classes: u32) -> Option<Class> {
+fn first_of(ledger: &Ledger, classes: u64) -> Option<Class> {
     let mut reading = ledger.read();
     reading.heavy_pool = 0;
     let mut shares = Shares::new(ledger.limits(), reading);

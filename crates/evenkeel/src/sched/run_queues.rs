@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::ptr::NonNull;
 
 use crate::class::Class;
-use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 use crate::sys::prefetch::prefetch;
 
@@ -144,13 +144,6 @@ impl RunQueue {
         })
     }
 
-    /// Moves all tasks to the queue of an heir, at whose desk the caller sits.
-    fn drain_into(&self, heir: &RunQueue) {
-        while let Some(task) = self.take_any() {
-            heir.push(task);
-        }
-    }
-
     #[inline]
     fn len(&self) -> usize {
         // Relaxed: see `spilled`.
@@ -164,6 +157,11 @@ impl RunQueue {
 pub(crate) struct RunQueues {
     /// By class and rank.
     queues: Box<[[RunQueue; 2]]>,
+    /// The classes that may have tasks here, so that nobody has to look into the queues of all. A
+    /// bit is set with the first task and cleared when the queues were found empty, both by the
+    /// thread at the desk, which alone pushes: so a queue with a task has its bit. Relaxed
+    /// throughout: where others must not miss a task, a fence of the pusher's follows.
+    filled: AtomicU64,
 }
 
 impl RunQueues {
@@ -171,6 +169,23 @@ impl RunQueues {
         let pair = |_| [RunQueue::new(), RunQueue::new()];
         Self {
             queues: (0..classes).map(pair).collect(),
+            filled: AtomicU64::new(0),
+        }
+    }
+
+    /// The classes that may have tasks here.
+    #[inline]
+    fn filled(&self) -> impl Iterator<Item = Class> + use<> {
+        // Relaxed: see `filled`.
+        Class::of_bits(self.filled.load(Ordering::Relaxed))
+    }
+
+    /// The queues of a class were found empty. For the thread at the desk.
+    pub(crate) fn note_taken(&self, class: Class) {
+        if self.len_of(class) == 0 {
+            // Relaxed, both: see `filled`.
+            let filled = self.filled.load(Ordering::Relaxed);
+            self.filled.store(filled & !class.bit(), Ordering::Relaxed);
         }
     }
 
@@ -186,7 +201,18 @@ impl RunQueues {
             class,
             "tasks of one class in each queue"
         );
+        self.note_pushed(class);
         self.queue(class, rank).push(task);
+    }
+
+    /// A queue of a class may have tasks. For the thread at the desk.
+    #[inline]
+    fn note_pushed(&self, class: Class) {
+        // Relaxed, both: see `filled`.
+        let filled = self.filled.load(Ordering::Relaxed);
+        if filled & class.bit() == 0 {
+            self.filled.store(filled | class.bit(), Ordering::Relaxed);
+        }
     }
 
     #[inline]
@@ -203,12 +229,14 @@ impl RunQueues {
     }
 
     /// How many tasks wait, of all classes; a hint.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.queues.iter().flatten().map(RunQueue::len).sum()
+        self.filled().map(|class| self.len_of(class)).sum()
     }
 
+    /// Whether no task waits; a hint.
     pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.filled().all(|class| self.len_of(class) == 0)
     }
 
     /// How many tasks of a class wait; a hint.
@@ -218,25 +246,43 @@ impl RunQueues {
 
     /// Takes a task, in any order.
     pub(crate) fn take_any(&self) -> Option<Runnable> {
-        self.queues.iter().flatten().find_map(RunQueue::take_any)
+        let mut queues = self.filled().flat_map(|class| &self.queues[class.index()]);
+        queues.find_map(RunQueue::take_any)
     }
 
     /// Moves all tasks to the queues of an heir, at whose desk the caller sits. A task that the
     /// thread here pushes at the same time may stay.
     pub(crate) fn drain_into(&self, heir: &RunQueues) {
-        let heirs = heir.queues.iter().flatten();
-        let pairs = self.queues.iter().flatten().zip(heirs);
-        pairs.for_each(|(from, to)| from.drain_into(to));
+        for class in self.filled() {
+            for rank in [Rank::Woken, Rank::Yielded] {
+                while let Some(task) = self.queue(class, rank).take_any() {
+                    heir.push(class, rank, task);
+                }
+            }
+        }
+    }
+
+    /// Moves tasks of the first class that has some to the queues of a thief, at whose desk the
+    /// caller sits. Returns the class and how many.
+    pub(crate) fn steal_any_into(&self, thief: &RunQueues) -> Option<(Class, usize)> {
+        let counts = self
+            .filled()
+            .map(|class| (class, self.steal_into(class, thief)));
+        counts.into_iter().find(|&(_, count)| count > 0)
     }
 
     /// Moves tasks of one class to the queues of a thief, at whose desk the caller sits. Returns
     /// how many.
     pub(crate) fn steal_into(&self, class: Class, thief: &RunQueues) -> usize {
         let steal = |rank| self.queue(class, rank).steal_into(thief.queue(class, rank));
-        match steal(Rank::Woken) {
+        let count = match steal(Rank::Woken) {
             0 => steal(Rank::Yielded),
             count => count,
+        };
+        if count > 0 {
+            thief.note_pushed(class);
         }
+        count
     }
 }
 
@@ -252,7 +298,7 @@ pub(crate) fn received(entry: NonNull<Header>) -> Runnable {
 mod tests {
     use std::panic::Location;
 
-    use crate::class::Class;
+    use crate::class::{CLASSES_MAX, Class};
     use crate::sched::task::cell::{Attributes, Schedule, new_task};
 
     use super::*;
@@ -287,6 +333,31 @@ mod tests {
             number
         })
         .collect()
+    }
+
+    #[test]
+    fn a_class_with_tasks_is_not_forgotten() {
+        let (here, last) = (RunQueues::new(CLASSES_MAX), Class::at(CLASSES_MAX - 1));
+        let task = |class| {
+            let attributes = Attributes {
+                class,
+                spawned_at: Location::caller(),
+                name: None,
+            };
+            new_task(async {}, Never, attributes).0
+        };
+        assert!(here.is_empty());
+        here.push(last, Rank::Yielded, task(last));
+        here.note_taken(last);
+        assert_eq!((here.len(), here.len_of(last)), (1, 1));
+        let heir = RunQueues::new(CLASSES_MAX);
+        here.drain_into(&heir);
+        assert!(here.is_empty() && !heir.is_empty());
+        let task = heir.take_any().expect("it was inherited");
+        task.cancel(|_| ());
+        heir.note_taken(last);
+        assert!(heir.is_empty());
+        assert_eq!(heir.filled().count(), 0, "nobody looks for it any more");
     }
 
     #[test]

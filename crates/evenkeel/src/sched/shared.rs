@@ -60,8 +60,6 @@ pub(crate) struct Seat {
     pub(crate) checked_at: Count,
     /// When its holder last looked around and at its neighbours, in cycles.
     pub(crate) looked_at: Count,
-    /// The classes that are published as having work here (`Published`). For the seat's holder.
-    pub(crate) published: Count,
 }
 
 impl Seat {
@@ -74,7 +72,6 @@ impl Seat {
             accounts: Accounts::new(classes),
             checked_at: Count::new(),
             looked_at: Count::new(),
-            published: Count::new(),
         })
     }
 

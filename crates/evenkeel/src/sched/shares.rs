@@ -62,12 +62,15 @@
 //! - *Unused shares.* A class is owed at most `lag_max` of its part of all workers, or of one
 //!   worker if that is more, beyond any class that is being served.
 
+mod reading;
+mod settle;
+
 use std::cell::Cell;
 
 use crate::class::{CLASSES_MAX, Class};
 
-/// The bits of all classes there can be.
-const EVERY: u32 = (1 << CLASSES_MAX) - 1;
+pub(crate) use reading::{Crowd, Floors, Reading, Spent, ceiling, is_below_ceiling};
+pub(crate) use settle::{Group, doubt, settle, split};
 
 /// Bounds on what classes may be owed, in the unit of the clock.
 #[derive(Clone, Copy, Debug)]
@@ -91,22 +94,6 @@ pub(crate) struct Term {
     pub(crate) target: u64,
 }
 
-/// The state of the whole process.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Reading {
-    /// What each class is owed.
-    pub(crate) owed: [i64; CLASSES_MAX],
-    /// The classes with work anywhere.
-    pub(crate) active: u32,
-    /// The classes with work at workers.
-    pub(crate) at_workers: u32,
-    /// The classes with work in the heavy pool.
-    pub(crate) heavy_pool: u32,
-    /// The classes that have work and cannot use what they are owed.
-    pub(crate) unable: u32,
-    pub(crate) terms: [Term; CLASSES_MAX],
-}
-
 /// Which class is next, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
@@ -121,39 +108,32 @@ pub(crate) enum Choice {
 pub(crate) struct Shares {
     limits: Limits,
     /// The classes with work here.
-    waiting: u32,
+    waiting: u64,
     /// The classes that have had work here since the last exchange.
-    seen: u32,
-    /// What was spent here since the last exchange, by class and in total.
-    spent: [u64; CLASSES_MAX],
-    total: u64,
+    seen: u64,
+    /// What was spent here since the last exchange.
+    spent: Spent,
     process: Reading,
-    /// The shares of all active classes.
-    sum: u64,
     /// What was ever spent here.
     worked: u64,
     /// `worked` when a class was last served here, or began to wait here.
     since: [u64; CLASSES_MAX],
     /// The classes that this worker looked for elsewhere in vain.
-    vain: Cell<u32>,
+    vain: Cell<u64>,
 }
 
 impl Shares {
     pub(crate) fn new(limits: Limits, process: Reading) -> Self {
-        let mut shares = Self {
+        Self {
             limits,
             waiting: 0,
             seen: 0,
-            spent: [0; CLASSES_MAX],
-            total: 0,
+            spent: Spent::new(),
             process,
-            sum: 0,
             worked: 0,
             since: [0; CLASSES_MAX],
             vain: Cell::new(0),
-        };
-        shares.accept(process);
-        shares
+        }
     }
 
     /// A class has work here.
@@ -177,18 +157,10 @@ impl Shares {
 
     /// A class had no work anywhere, as far as this worker knows.
     fn join(&mut self, class: Class) {
-        let mut process = self.process;
-        let crowd = process.crowd();
-        let beyond = process.owed[class.index()] - ceiling(&self.limits, &process, crowd, class);
-        if beyond > 0 {
-            process.owed[class.index()] -= beyond;
-            share_out(&self.process, beyond, class, crowd, |class, part| {
-                process.owed[class.index()] += part;
-            });
-        }
-        process.active |= class.bit();
-        self.sum += process.share(class);
-        self.process = process;
+        let crowd = self.process.crowd();
+        let most = ceiling(&self.limits, &self.process, crowd, class);
+        self.process.give_up(class, most, crowd);
+        self.process.active |= class.bit();
     }
 
     /// A class has no work here.
@@ -202,39 +174,38 @@ impl Shares {
     #[inline]
     pub(crate) fn charge(&mut self, class: Class, length: u64) -> u64 {
         self.wake(class);
-        self.spent[class.index()] += length;
-        self.total += length;
+        self.spent.add(class, length);
         self.worked += length;
         self.since[class.index()] = self.worked;
-        self.total
+        self.spent.total()
     }
 
-    /// The classes that were served here since the last exchange, and those without work here.
-    pub(crate) fn served(&self) -> impl Iterator<Item = Class> + '_ {
-        let classes = (0..CLASSES_MAX).map(Class::at);
-        classes.filter(|class| self.spent[class.index()] > 0 || self.waiting & class.bit() == 0)
+    /// The classes that were served here since the last exchange.
+    pub(crate) fn served(&self) -> u64 {
+        self.spent.classes()
     }
 
-    /// What is to be published: the time spent, by class, and the classes that had work here.
-    pub(crate) fn report(&mut self) -> ([u64; CLASSES_MAX], u32) {
-        debug_assert_eq!(self.total, self.spent.iter().sum::<u64>());
-        let report = (self.spent, self.seen);
-        self.spent = [0; CLASSES_MAX];
-        self.total = 0;
-        self.seen = self.waiting;
-        report
+    /// The classes that have had work here since the last exchange, to be published. From now on
+    /// those count that have some.
+    pub(crate) fn take_seen(&mut self) -> u64 {
+        std::mem::replace(&mut self.seen, self.waiting)
     }
 
-    /// Sets the state of the process, after [`report`](Shares::report).
-    pub(crate) fn accept(&mut self, process: Reading) {
-        debug_assert_eq!(self.total, 0, "what was spent is not published");
-        self.process = process;
+    /// An exchange: `settle` settles what was spent here, and brings the state of the process up to
+    /// date.
+    pub(crate) fn exchange(&mut self, settle: impl FnOnce(&Spent, &mut Reading)) {
+        settle(&self.spent, &mut self.process);
+        self.spent.clear();
         self.process.active |= self.waiting;
-        self.sum = process.sum(self.process.active);
+    }
+
+    /// The classes with work here.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.waiting
     }
 
     /// The classes with work here, and their latency targets.
-    pub(crate) fn waiting(&self) -> impl Iterator<Item = (Class, u64)> + '_ {
+    pub(crate) fn targets(&self) -> impl Iterator<Item = (Class, u64)> + '_ {
         let target = |class: Class| self.process.terms[class.index()].target;
         Class::of_bits(self.waiting).map(move |class| (class, target(class)))
     }
@@ -252,7 +223,8 @@ impl Shares {
     #[inline]
     pub(crate) fn first(&self) -> Option<Choice> {
         let heavy_pool = self.process.heavy_pool & !self.waiting;
-        if self.waiting.count_ones() <= 1 && heavy_pool == 0 {
+        let is_alone = self.waiting & self.waiting.wrapping_sub(1) == 0;
+        if is_alone && heavy_pool == 0 {
             return Class::of_bits(self.waiting).next().map(Choice::Here);
         }
         if self.waiting == 0 {
@@ -282,7 +254,7 @@ impl Shares {
     }
 
     #[inline(never)]
-    fn choose(&self, waiting: u32, heavy_pool: u32) -> Option<Choice> {
+    fn choose(&self, waiting: u64, heavy_pool: u64) -> Option<Choice> {
         let heavy_pool = self.owed_in_pool(waiting, heavy_pool);
         let mean = self.mean(waiting | heavy_pool);
         let mut first: Option<((u64, u64), Class)> = None;
@@ -317,7 +289,7 @@ impl Shares {
     }
 
     /// Which of the classes with work in the pool are owed enough to lend to them.
-    fn owed_in_pool(&self, waiting: u32, heavy_pool: u32) -> u32 {
+    fn owed_in_pool(&self, waiting: u64, heavy_pool: u64) -> u64 {
         if heavy_pool == 0 {
             return 0;
         }
@@ -330,186 +302,23 @@ impl Shares {
             .fold(0, |bits, class| bits | class.bit())
     }
 
-    /// What a class is owed, with what was spent here since the last exchange.
+    /// What a class is owed, without what all classes have earned since the last exchange: each
+    /// has earned as much for its share, so it makes no difference between them.
     #[inline]
     fn owed(&self, class: Class) -> i64 {
-        let share = u64::from(self.process.terms[class.index()].share);
-        let earned = self.total * share / self.sum.max(1);
-        self.process.owed[class.index()] + earned as i64 - self.spent[class.index()] as i64
+        self.process.owed[class.index()] - self.spent.of(class) as i64
     }
 
-    /// What some classes are owed in the mean for each unit of share.
+    /// What some classes are owed in the mean for each unit of share, likewise.
     #[inline]
-    fn mean(&self, classes: u32) -> f64 {
-        let owed: i64 = Class::of_bits(classes).map(|class| self.owed(class)).sum();
-        owed as f64 / self.process.sum(classes).max(1) as f64
-    }
-}
-
-/// Some classes, with the sums of what they are owed and of their shares.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Crowd {
-    classes: u32,
-    owed: i64,
-    share: u64,
-}
-
-impl Crowd {
-    fn new(reading: &Reading, classes: u32) -> Self {
-        Class::of_bits(classes).fold(Self::default(), |crowd, class| crowd.with(reading, class))
-    }
-
-    fn with(mut self, reading: &Reading, class: Class) -> Self {
-        if self.classes & class.bit() == 0 {
-            self.classes |= class.bit();
-            self.owed += reading.owed[class.index()];
-            self.share += reading.share(class);
+    fn mean(&self, classes: u64) -> f64 {
+        let (mut owed, mut share) = (0, 0);
+        for class in Class::of_bits(classes) {
+            owed += self.owed(class);
+            share += self.process.share(class);
         }
-        self
+        owed as f64 / share.max(1) as f64
     }
-
-    /// What they are owed for each unit of share.
-    fn mean(self) -> f64 {
-        self.owed as f64 / self.share.max(1) as f64
-    }
-
-    /// What each unit of share earns in `time` of all workers.
-    fn earned(self, limits: &Limits, time: u64) -> f64 {
-        (time * limits.workers) as f64 / self.share.max(1) as f64
-    }
-}
-
-impl Reading {
-    fn share(&self, class: Class) -> u64 {
-        u64::from(self.terms[class.index()].share)
-    }
-
-    fn sum(&self, classes: u32) -> u64 {
-        Class::of_bits(classes).map(|class| self.share(class)).sum()
-    }
-
-    /// The classes that have work and can use what they are owed.
-    fn able(&self) -> u32 {
-        self.active & !self.unable
-    }
-
-    /// The classes that have work and can use what they are owed; if there are none, those that
-    /// have work; if there are none, all.
-    pub(crate) fn crowd(&self) -> Crowd {
-        let groups = [self.able(), self.active, EVERY];
-        let group = groups.into_iter().find(|&group| group != 0);
-        Crowd::new(self, group.unwrap_or(0))
-    }
-
-    /// How much of the time that `served` gets each class is entitled to at most.
-    fn room(&self, limits: &Limits, served: Class) -> [i64; CLASSES_MAX] {
-        let level = Crowd::new(self, served.bit()).mean();
-        let crowd = self.crowd();
-        std::array::from_fn(|index| {
-            let class = Class::at(index);
-            let share = self.share(class) as f64;
-            if class == served {
-                return i64::MAX;
-            } else if share == 0.0 {
-                return 0;
-            }
-            let unused = crowd.with(self, class).earned(limits, limits.lag_max);
-            let most = share * level + (share * unused).max(limits.lag_max as f64);
-            let most = if self.active & class.bit() == 0 {
-                (most as i64).min(ceiling(limits, self, crowd, class))
-            } else {
-                most as i64
-            };
-            most.saturating_sub(self.owed[index]).max(0)
-        })
-    }
-}
-
-/// Settles what was spent among the classes that are entitled to it. `change` receives classes and
-/// the change of what they are owed; the changes add up to zero. `forgone` receives each class that
-/// was served, for how long, and the classes with work that were not entitled to that time.
-pub(crate) fn settle(
-    limits: &Limits,
-    reading: &Reading,
-    spent: &[u64; CLASSES_MAX],
-    mut change: impl FnMut(Class, i64),
-    mut forgone: impl FnMut(Class, u64, u32),
-) {
-    let mut changes = [0; CLASSES_MAX];
-    for (index, &time) in spent.iter().enumerate().filter(|&(_, &time)| time > 0) {
-        let served = Class::at(index);
-        let room = reading.room(limits, served);
-        let bits = (0..CLASSES_MAX).filter(|&index| room[index] > 0);
-        let entitled = bits.fold(0, |bits, index| bits | Class::at(index).bit());
-        split(reading, time as i64, entitled, |class, part| {
-            let part = part.min(room[class.index()]);
-            changes[class.index()] += part;
-            changes[index] -= part;
-        });
-        forgone(served, time, reading.active & !entitled);
-    }
-    debug_assert_eq!(changes.iter().sum::<i64>(), 0, "{changes:?}");
-    for (index, &by) in changes.iter().enumerate().filter(|&(_, &by)| by != 0) {
-        change(Class::at(index), by);
-    }
-}
-
-/// How sure it is, from 0 to 1, that a class cannot use what it is owed, after another class (or
-/// `own`: the class itself) was served for `time`: a moving average of whether it was not entitled
-/// to that time. Its own time counts for little: it shows that the class is served, and not that it
-/// is served enough.
-pub(crate) fn doubt(limits: &Limits, before: f32, time: u64, own: bool, forgone: bool) -> f32 {
-    let span = (limits.lag_max * limits.workers) as f32;
-    let weight = (time as f32 / span).min(1.0);
-    if own {
-        before - before * weight / 16.0
-    } else {
-        before + (f32::from(u8::from(forgone)) - before) * weight
-    }
-}
-
-/// Splits an amount among classes in the ratio of their shares, to the last unit.
-fn split(reading: &Reading, amount: i64, classes: u32, mut give: impl FnMut(Class, i64)) {
-    // Products with shares do not fit into 64 bits.
-    let mut left = i128::from(amount);
-    let mut sum = i128::from(reading.sum(classes));
-    for class in Class::of_bits(classes) {
-        let share = i128::from(reading.share(class));
-        if share > 0 {
-            let part = left * share / sum;
-            give(class, part as i64);
-            left -= part;
-            sum -= share;
-        }
-    }
-    debug_assert_eq!(sum, 0, "each class has had its part");
-}
-
-/// Shares out what a class gives up, or is given, among the other classes of a crowd. `give`
-/// receives them and their parts.
-pub(crate) fn share_out(
-    reading: &Reading,
-    amount: i64,
-    class: Class,
-    crowd: Crowd,
-    give: impl FnMut(Class, i64),
-) {
-    let others = crowd.classes & !class.bit();
-    split(reading, amount, others, give);
-}
-
-/// The most that a class from rest is owed. The class counts in the mean, as the others get what it
-/// is owed beyond this.
-pub(crate) fn ceiling(limits: &Limits, reading: &Reading, crowd: Crowd, class: Class) -> i64 {
-    let mean = crowd.with(reading, class).mean();
-    (mean * reading.share(class) as f64) as i64 + limits.credit as i64
-}
-
-/// The least that a class is owed, so that it is served again in time.
-pub(crate) fn floor(limits: &Limits, reading: &Reading, crowd: Crowd, class: Class) -> i64 {
-    let crowd = crowd.with(reading, class);
-    let least = crowd.mean() - crowd.earned(limits, limits.lead_max);
-    (least * reading.share(class) as f64) as i64
 }
 
 #[cfg(all(test, not(evenkeel_loom)))]

@@ -65,5 +65,5 @@ pub(super) fn oldest_ready(shared: &Shared, class: Class) -> Duration {
 }
 
 fn wait_at(seat: &Seat, class: Class, now: u64) -> u64 {
-    seat.accounts.of(class).wait_until(now)
+    seat.accounts.wait_until(class, now)
 }

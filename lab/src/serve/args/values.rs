@@ -144,7 +144,7 @@ impl Display for Burn {
 /// The classes that every runtime with classes has.
 pub(super) const BUILT_IN_CLASSES: [&str; 3] = ["urgent", "normal", "bulk"];
 /// Classes in all, with these three.
-pub(crate) const CLASSES_MAX: usize = 16;
+pub(crate) const CLASSES_MAX: usize = 64;
 
 /// The greatest share of a class.
 pub(crate) const SHARE_MAX: u32 = 10_000;
@@ -379,7 +379,7 @@ mod tests {
     fn shares_name_each_class_once() {
         let shares: Shares = "urgent=16,reports=5".parse().expect("good shares");
         assert_eq!(shares.to_string(), "urgent=16,reports=5");
-        let many = (0..14).map(|n| format!("c{n}=1")).collect::<Vec<_>>();
+        let many = (0..62).map(|n| format!("c{n}=1")).collect::<Vec<_>>();
         for (wrong, complaint) in [
             ("urgent", "NAME=SHARE"),
             ("urgent=0", "share of `urgent`"),
@@ -387,7 +387,7 @@ mod tests {
             ("urgent=1,urgent=2", "named twice"),
             ("Urgent=1", "no name of a class"),
             ("=1", "no name of a class"),
-            (&many.join(","), "at most 13"),
+            (&many.join(","), "at most 61"),
         ] {
             let refused = wrong.parse::<Shares>();
             assert!(refused.is_err_and(|e| e.contains(complaint)), "{wrong}");

@@ -1,38 +1,43 @@
 //! `show cpu`: where the processor time went, by class, since the proxy began.
 //!
-//! What a listener or a route costs is seen if it has a class of its own.
+//! What a listener or a route costs is seen if it has a class of its own. Last come rows in
+//! brackets for what workers did beside polls, so that all rows add up to the processor time of the
+//! process but for threads that look up names and read files.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use evenkeel::Class;
 use evenkeel::runtime::Handle;
-use serde_json::json;
+use evenkeel::stats::{Stats, WorkerStats};
+use serde_json::{Value, json};
 
 use super::table::Table;
 use crate::server::{Context, Site};
+
+const COLUMNS: [&str; 10] = [
+    "class",
+    "share",
+    "run_ms",
+    "run_percent",
+    "polls",
+    "hogs",
+    "wait_p50_us",
+    "wait_p99_us",
+    "alive",
+    "used_by",
+];
 
 /// Times of classes.
 pub(super) fn table(context: &Context) -> Table {
     let users = users(&context.site());
     let stats = Handle::current().stats();
-    let mut table = Table::new(&[
-        "class",
-        "share",
-        "run_ms",
-        "run_percent",
-        "polls",
-        "hogs",
-        "wait_p50_us",
-        "wait_p99_us",
-        "alive",
-        "used_by",
-    ]);
-    let wall: f64 = stats
-        .workers
-        .iter()
-        .map(|worker| worker.wall.as_secs_f64())
-        .sum();
-    let percent = |seconds: f64| (seconds / wall.max(f64::MIN_POSITIVE) * 10_000.0).round() / 100.0;
+    let mut table = Table::new(&COLUMNS);
+    let wall = sum(&stats, |worker| worker.wall).as_secs_f64();
+    let percent = |time: Duration| {
+        let part = time.as_secs_f64() / wall.max(f64::MIN_POSITIVE);
+        json!((part * 10_000.0).round() / 100.0)
+    };
     for class in &stats.classes {
         let us = |quantile: f64| {
             let wait = class.waits.quantile(quantile).unwrap_or_default();
@@ -41,8 +46,8 @@ pub(super) fn table(context: &Context) -> Table {
         table.row(vec![
             json!(class.name),
             json!(class.share),
-            json!(ms(class.run)),
-            json!(percent(class.run.as_secs_f64())),
+            exact_ms(class.run),
+            percent(class.run),
             json!(class.polls),
             json!(class.hogs),
             us(0.5),
@@ -51,7 +56,31 @@ pub(super) fn table(context: &Context) -> Table {
             json!(users.get(&class.class).map(|users| users.join(" "))),
         ]);
     }
+    for (name, time) in beside(&stats) {
+        let mut row = vec![json!(name), Value::Null, exact_ms(time), percent(time)];
+        row.resize(COLUMNS.len(), Value::Null);
+        table.row(row);
+    }
     table
+}
+
+/// What belongs to no class.
+fn beside(stats: &Stats) -> [(&'static str, Duration); 4] {
+    [
+        ("(I/O checks)", sum(stats, |worker| worker.check)),
+        ("(spinning)", sum(stats, |worker| worker.spin)),
+        ("(stealing)", sum(stats, |worker| worker.steal)),
+        ("(monitor)", stats.heavy.monitor),
+    ]
+}
+
+fn sum(stats: &Stats, of: fn(&WorkerStats) -> Duration) -> Duration {
+    stats.workers.iter().map(of).sum()
+}
+
+/// Many small accounts have to add up, so microseconds count.
+fn exact_ms(time: Duration) -> Value {
+    json!(time.as_micros() as f64 / 1_000.0)
 }
 
 /// The listeners and the routes of each class, by their names and numbers.
@@ -81,9 +110,7 @@ fn users(site: &Site) -> BTreeMap<Class, Vec<String>> {
 /// What workers did beside polls, and how much of it, for people.
 pub(super) fn workers() -> String {
     let stats = Handle::current().stats();
-    let sum = |of: fn(&evenkeel::stats::WorkerStats) -> std::time::Duration| {
-        ms(stats.workers.iter().map(of).sum())
-    };
+    let sum = |of: fn(&WorkerStats) -> Duration| ms(sum(&stats, of));
     format!(
         "workers {}: wall {} ms, check {} ms, spin {} ms, park {} ms, steal {} ms\n",
         stats.workers.len(),
@@ -95,6 +122,6 @@ pub(super) fn workers() -> String {
     )
 }
 
-fn ms(time: std::time::Duration) -> u64 {
+fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -14,7 +14,7 @@ use super::values;
 pub const BUILT_IN: [&str; 3] = ["urgent", "normal", "bulk"];
 
 /// How many others there may be.
-pub(super) const OWN_MAX: usize = 13;
+pub(super) const OWN_MAX: usize = 61;
 
 /// What is said of a class. What is left out is as the runtime has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -11,6 +11,11 @@ use crate::keys::Choices;
 use crate::screen::{Tasks, take};
 
 fn snapshot(second: u64) -> Snapshot {
+    snapshot_beside(0, second)
+}
+
+/// With so many classes more.
+fn snapshot_beside(more: u64, second: u64) -> Snapshot {
     let waits = serde_json::json!({ "buckets": [[1000, 0], [4000, 90 * second], [64000, second]] });
     let class = |index: u64, name: &str, share: u64, run: u64| {
         serde_json::json!({
@@ -37,14 +42,18 @@ fn snapshot(second: u64) -> Snapshot {
             "longest": longest,
         })
     };
+    let more = (0..more).map(|number| class(3 + number, &format!("own-{number}"), 50, 0));
+    let mut classes = vec![
+        class(0, "urgent", 30, 0),
+        class(1, "normal", 50, 750_000_000),
+        class(2, "bulk", 20, 250_000_000),
+    ];
+    classes.extend(more);
     serde_json::from_value(serde_json::json!({
         "taken_at_ms": 1_000_000 + 1_000 * second,
         "process": { "cpu": 700_000_000 * second, "resident": 12_000_000 },
         "workers": [worker, worker],
-        "classes": [
-            class(0, "urgent", 30, 0), class(1, "normal", 50, 750_000_000),
-            class(2, "bulk", 20, 250_000_000),
-        ],
+        "classes": classes,
         "hogs": [hog(7, 1, 50_000_000), hog(8, 9, 9_000_000)],
         "hog_functions": [
             function("app::long", 1, 50_000_000), function("app::often", 9, 9_000_000),
@@ -148,6 +157,25 @@ fn the_busiest_tasks_take_the_place_of_the_hogs() {
         ..Tasks::default()
     };
     assert!(drawn(&shown, 110, 30).contains("not known here"));
+}
+
+#[test]
+fn of_many_classes_those_up_to_the_chosen_one_are_shown() {
+    let mut shown = Shown {
+        view: View::new(&snapshot_beside(61, 1), &snapshot_beside(61, 3)),
+        ..shown()
+    };
+    let text = drawn(&shown, 110, 30);
+    for part in ["urgent ", "own-6 ", "app::serve", "blocking "] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+    assert!(!text.contains("own-7 "), "{text}");
+    shown.choices.class = 63;
+    let text = drawn(&shown, 110, 30);
+    for part in ["own-51 ", "own-60 ", "app::serve", "blocking "] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+    assert!(!text.contains("own-50 "), "{text}");
 }
 
 #[test]

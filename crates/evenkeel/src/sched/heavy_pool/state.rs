@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::class::{CLASSES_MAX, Class};
+use crate::class::Class;
 use crate::counters::histogram::Tallied;
 use crate::sched::hog::{Hog, Profile};
-use crate::sched::ledger::{Ledger, Published};
+use crate::sched::ledger::{Ledger, Party};
+use crate::sched::shares::Spent;
 use crate::sched::stacks::PollId;
 use crate::sched::task::cell::Runnable;
 use crate::sched::task::kind::Kind;
@@ -61,10 +62,9 @@ pub(super) struct State {
     /// A thread without work is to end.
     pub(super) make_room: bool,
     pub(super) closed: bool,
-    published: Published,
     /// Processor time by class, in cycles.
-    spent: [u64; CLASSES_MAX],
-    polls: [u64; CLASSES_MAX],
+    spent: Vec<u64>,
+    polls: Vec<u64>,
     /// How long tasks of each class were ready before each poll.
     waits: Vec<Tallied>,
     /// How long the polls took that are over.
@@ -217,6 +217,8 @@ impl State {
         Self {
             bounds,
             queues: (0..classes).map(|_| VecDeque::new()).collect(),
+            spent: vec![0; classes],
+            polls: vec![0; classes],
             waits: vec![Tallied::new(); classes],
             poll_lengths: vec![Tallied::new(); classes],
             ..Self::default()
@@ -239,8 +241,8 @@ impl State {
             early: self.early,
             given_up: self.given_up,
             priority: self.priority,
-            spent: self.spent,
-            polls: self.polls,
+            spent: self.spent.clone(),
+            polls: self.polls.clone(),
             waits: self.waits.clone(),
             poll_lengths: self.poll_lengths.clone(),
             ..HeavyPoolStats::default()
@@ -269,7 +271,7 @@ impl State {
     pub(super) fn pop(
         &mut self,
         now: u64,
-        first: impl FnOnce(u32) -> Option<Class>,
+        first: impl FnOnce(u64) -> Option<Class>,
     ) -> Option<Runnable> {
         if self.lets_block(0, now)
             && let Some(task) = self.blockers.pop_front()
@@ -319,7 +321,7 @@ impl State {
         aborted
     }
 
-    fn queued_classes(&self) -> u32 {
+    fn queued_classes(&self) -> u64 {
         let queues = self.queues.iter().enumerate();
         queues
             .filter(|(_, queue)| !queue.is_empty())
@@ -519,8 +521,8 @@ impl State {
 
     pub(super) fn charge(&mut self, ledger: &Ledger, class: Class, time: u64) {
         self.spent[class.index()] += time;
-        let mut spent = [0; CLASSES_MAX];
-        spent[class.index()] = time;
+        let mut spent = Spent::new();
+        spent.add(class, time);
         ledger.charge(&spent);
     }
 
@@ -538,7 +540,7 @@ impl State {
         let running = self.running();
         let running = running.filter(|running| running.doing == Doing::Computes);
         let running = running.fold(0, |bits, running| bits | running.kind.class.bit());
-        ledger.publish(&mut self.published, queued | running);
+        ledger.publish(Party::HeavyPool, queued | running);
         ledger.set_pool(served | running);
     }
 }

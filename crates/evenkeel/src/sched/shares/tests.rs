@@ -5,8 +5,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::sched::ledger::{Ledger, Published};
+use crate::sched::ledger::{Ledger, Party};
 
+mod many;
 mod simulated;
 
 const US: u64 = 1_000;
@@ -63,7 +64,6 @@ impl Random {
 
 struct Worker {
     shares: Shares,
-    published: Published,
     /// When its poll ends, and the poll's class and length.
     busy_until: u64,
     poll: Option<(Class, u64)>,
@@ -74,7 +74,7 @@ struct Machine {
     ledger: Ledger,
     workers: Vec<Worker>,
     /// The classes with work, the same at all workers.
-    working: u32,
+    working: u64,
     served: Vec<u64>,
     /// What each class was entitled to by definition: its share of all time spent among the classes
     /// with work.
@@ -96,7 +96,6 @@ impl Machine {
         let workers = (0..workers)
             .map(|_| Worker {
                 shares: ledger.view(),
-                published: Published::default(),
                 busy_until: 0,
                 poll: None,
             })
@@ -119,12 +118,12 @@ impl Machine {
     }
 
     /// The bits of all its classes.
-    fn all(&self) -> u32 {
+    fn all(&self) -> u64 {
         self.classes().fold(0, |bits, class| bits | class.bit())
     }
 
     /// Sets which classes have work.
-    fn let_work(&mut self, classes: u32) {
+    fn let_work(&mut self, classes: u64) {
         for class in self.classes() {
             let worker = self.workers.iter_mut();
             worker.for_each(|worker| match classes & class.bit() {
@@ -149,8 +148,7 @@ impl Machine {
                 worker.shares.rest(class);
             }
             if unsettled >= EXCHANGE {
-                self.ledger
-                    .exchange(&mut worker.shares, &mut worker.published);
+                self.ledger.exchange(index, &mut worker.shares);
             }
             self.served[class.index()] += length;
             let classes = self.working | class.bit();
@@ -185,15 +183,13 @@ impl Machine {
     }
 
     /// Spends time on some classes elsewhere, while `active` classes have work there.
-    fn spend_beside(&mut self, active: u32, spent: &[u64]) {
-        let mut all = [0; CLASSES_MAX];
-        all[..spent.len()].copy_from_slice(spent);
-        let spenders = (0..spent.len()).filter(|&index| spent[index] > 0);
-        let bits = spenders.fold(active, |bits, index| bits | Class::at(index).bit());
-        let mut published = Published::default();
-        self.ledger.publish(&mut published, bits);
+    fn spend_beside(&mut self, active: u64, spent: &[u64]) {
+        let mut all = Spent::new();
+        (self.classes().zip(spent)).for_each(|(class, &length)| all.add(class, length));
+        let bits = active | all.classes();
+        self.ledger.publish(Party::HeavyPool, bits);
         self.ledger.charge(&all);
-        self.ledger.publish(&mut published, 0);
+        self.ledger.publish(Party::HeavyPool, 0);
     }
 
     /// Changes shares and targets, and counts from now.
@@ -306,7 +302,7 @@ proptest! {
         terms in terms(3..=5),
         workers in 1..=3_usize,
         longest in prop_oneof![Just(20 * US), Just(100 * US), Just(MS)],
-        changes in vec((0..16_u32, 1..20_usize), 1..10),
+        changes in vec((0..16_u64, 1..20_usize), 1..10),
         seed: u64,
     ) {
         let mut machine = Machine::new(workers, &terms, US..=longest, seed);
@@ -393,7 +389,7 @@ proptest! {
     fn a_year_leaves_nothing_behind(
         terms in terms(2..=5),
         scale in prop_oneof![Just(1), Just(300)],
-        months in vec((0..5_usize, 0..32_u32), 12..=12),
+        months in vec((0..5_usize, 0..32_u64), 12..=12),
         workers in 1..=2_usize,
         seed: u64,
     ) {
@@ -440,7 +436,7 @@ proptest! {
         reading.owed[..8].copy_from_slice(&owed);
         reading.active = (1 << shares.len()) - 1;
         let mut shares_here = Shares::new(limits(1), reading);
-        Class::of_bits(reading.active).for_each(|class| shares_here.wake(class));
+        Class::of_bits((1 << shares.len()) - 1).for_each(|class| shares_here.wake(class));
         let sum: f64 = shares.iter().copied().map(f64::from).sum();
         let mut owed: Vec<f64> = owed[..shares.len()].iter().map(|&owed| owed as f64).collect();
         for (class, length) in polls.into_iter().filter(|&(class, _)| class < shares.len()) {
@@ -511,10 +507,10 @@ proptest! {
         ops in vec((0..4_u8, 0..8_usize, US..10 * MS, any::<bool>()), 1..60),
     ) {
         let ledger = Ledger::new(limits(2), &terms);
-        let mut views = [(); 2].map(|()| (ledger.view(), Published::default(), 0_u32));
+        let mut views = [(); 2].map(|()| (ledger.view(), 0_u64));
         for (op, index, length, second) in ops {
             let class = Class::at(index % terms.len());
-            let (shares, published, waiting) = &mut views[usize::from(second)];
+            let (shares, waiting) = &mut views[usize::from(second)];
             match op {
                 0 => {
                     shares.wake(class);
@@ -528,7 +524,7 @@ proptest! {
                     shares.charge(class, length);
                     *waiting |= class.bit();
                 }
-                _ => ledger.exchange(shares, published),
+                _ => ledger.exchange(second.into(), shares),
             }
             match shares.first() {
                 Some(Choice::Here(class)) => prop_assert!(*waiting & class.bit() != 0),
@@ -543,12 +539,8 @@ proptest! {
 /// A process in which no class is owed anything or has work.
 fn still(terms: [Term; CLASSES_MAX]) -> Reading {
     Reading {
-        owed: [0; CLASSES_MAX],
-        active: 0,
-        at_workers: 0,
-        heavy_pool: 0,
-        unable: 0,
         terms,
+        ..Reading::none(u64::MAX)
     }
 }
 
@@ -576,27 +568,27 @@ fn the_pool_waits_for_the_urgent() {
 #[test]
 fn a_sleeping_worker_leaves_no_class_behind() {
     let ledger = Ledger::new(limits(2), &[term(1, MS), term(1, MS)]);
-    let (mut shares, mut published) = (ledger.view(), Published::default());
+    let mut shares = ledger.view();
     shares.wake(Class::at(0));
     shares.charge(Class::at(0), 200 * US);
-    ledger.exchange(&mut shares, &mut published);
+    ledger.exchange(0, &mut shares);
     assert_eq!(ledger.read().active, 1);
     shares.charge(Class::at(0), 10 * US);
     shares.rest(Class::at(0));
-    ledger.exchange(&mut shares, &mut published);
+    ledger.exchange(0, &mut shares);
     assert_eq!(ledger.read().active, 0);
-    assert_eq!(published, Published::default());
+    assert!(!ledger.has_published(0));
 }
 
 /// A task that was never queued, as it ran from the next-task slot, is charged like any other.
 #[test]
 fn time_without_a_wake_is_charged() {
     let ledger = Ledger::new(limits(2), &[term(1, MS), term(1, MS)]);
-    let mut views = [(); 2].map(|()| (ledger.view(), Published::default()));
+    let mut views = [(); 2].map(|()| ledger.view());
     for _ in 0..10 {
-        for (index, (shares, published)) in views.iter_mut().enumerate() {
+        for (index, shares) in views.iter_mut().enumerate() {
             shares.charge(Class::at(index), (1 + index as u64) * MS);
-            ledger.exchange(shares, published);
+            ledger.exchange(index, shares);
         }
     }
     assert_eq!(ledger.read().active, 0b11);
@@ -624,19 +616,17 @@ fn work_at_workers_goes_before_lending() {
     let terms = [term(1, MS), term(1, MS)];
     let ledger = Ledger::new(limits(2), &terms);
     let (own, other) = (Class::at(0), Class::at(1));
-    let mut heavy_pool = Published::default();
-    ledger.publish(&mut heavy_pool, other.bit());
+    ledger.publish(Party::HeavyPool, other.bit());
     ledger.set_pool(other.bit());
-    let (mut shares, mut published) = (ledger.view(), Published::default());
-    let mut hears = |shares: &mut Shares| {
+    let mut shares = ledger.view();
+    let hears = |shares: &mut Shares| {
         shares.wake(own);
         shares.charge(own, 5 * MS);
-        ledger.exchange(shares, &mut published);
+        ledger.exchange(0, shares);
         shares.owed_elsewhere()
     };
     assert_eq!(hears(&mut shares), None);
     assert_eq!(shares.first(), Some(Choice::HeavyPool(other)));
-    let mut second = Published::default();
-    ledger.publish(&mut second, other.bit());
+    ledger.publish(Party::Worker(1), other.bit());
     assert_eq!(hears(&mut shares), Some(other));
 }

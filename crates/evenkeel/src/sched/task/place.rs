@@ -6,32 +6,31 @@
 //!
 //! # Contract
 //!
-//! The class and the wanted one are a byte, changed by read-modify-writes, so no change is lost.
-//! All accesses are Relaxed: `state` orders them, and says whether a class is wanted (`WANTED`).
-//! The want comes before that flag is set, together with a wake-up. The runner clears the flag
-//! before it reads the want, so it takes over the last one. If the flag is set before the `start`
-//! of a poll, this poll's runner sees it at the latest when the poll is over; if after, the task is
-//! queued once more, and its next runner sees it.
+//! The class and the wanted one are two bytes of one atomic, changed by read-modify-writes, so no
+//! change is lost. All accesses are Relaxed: `state` orders them, and says whether a class is
+//! wanted (`WANTED`). The want comes before that flag is set, together with a wake-up. The runner
+//! clears the flag before it reads the want, so it takes over the last one. If the flag is set
+//! before the `start` of a poll, this poll's runner sees it at the latest when the poll is over; if
+//! after, the task is queued once more, and its next runner sees it.
 
 use crate::class::{CLASSES_MAX, Class};
-use crate::sync::atomic::{AtomicU8, Ordering};
-
-const _: () = assert!(CLASSES_MAX <= 16, "a class has four bits");
+use crate::sync::atomic::{AtomicU16, Ordering};
 
 /// The bits of the class; those of the wanted one are above.
-const CLASS: u8 = 0b1111;
-const WANTED_SHIFT: u32 = 4;
+const CLASS: u16 = 0xff;
+const WANTED_SHIFT: u32 = 8;
+const _: () = assert!(CLASSES_MAX <= 1 << WANTED_SHIFT, "a class has a byte");
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Place {
-    class: AtomicU8,
+    class: AtomicU16,
 }
 
 impl Place {
     pub(super) fn new(class: Class) -> Self {
         Self {
-            class: AtomicU8::new(bits_of(class)),
+            class: AtomicU16::new(bits_of(class)),
         }
     }
 
@@ -57,7 +56,7 @@ impl Place {
         self.update(|now| now & !CLASS | bits_of(class));
     }
 
-    fn update(&self, change: impl Fn(u8) -> u8) {
+    fn update(&self, change: impl Fn(u16) -> u16) {
         let change = |now| Some(change(now));
         // Relaxed, both: see the module.
         let changed = (self.class).fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
@@ -65,12 +64,12 @@ impl Place {
     }
 }
 
-fn bits_of(class: Class) -> u8 {
-    class.index() as u8
+fn bits_of(class: Class) -> u16 {
+    class.index() as u16
 }
 
 #[inline]
-fn class_of(bits: u8) -> Class {
+fn class_of(bits: u16) -> Class {
     Class::at(usize::from(bits & CLASS))
 }
 

@@ -22,13 +22,23 @@ pub(crate) struct Registry {
     shards: Box<[Mutex<Shard>]>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shard {
     tasks: Slab<Reference>,
     /// How many there are of each class. It is changed where the lock is held anyhow, so that to
     /// count the tasks by class takes no walk over all of them.
     by_class: [usize; CLASSES_MAX],
     closed: bool,
+}
+
+impl Shard {
+    fn new() -> Self {
+        Self {
+            tasks: Slab::new(),
+            by_class: [0; CLASSES_MAX],
+            closed: false,
+        }
+    }
 }
 
 /// How many tasks a walk looks at before it lets go of the lock, for which a worker may be waiting:
@@ -53,7 +63,7 @@ fn key_of(shard: usize, entry: usize) -> u64 {
 impl Registry {
     pub(crate) fn new(shards: usize) -> Self {
         Self {
-            shards: (0..shards).map(|_| Mutex::new(Shard::default())).collect(),
+            shards: (0..shards).map(|_| Mutex::new(Shard::new())).collect(),
         }
     }
 

@@ -128,7 +128,7 @@ impl Worker {
         let length = self.backlog.poll_length();
         let run_queues = &self.desk.run_queues;
         let shares = self.shares.borrow();
-        shares.waiting().any(|(class, target)| {
+        shares.targets().any(|(class, target)| {
             let waiting = run_queues.len_of(class) as u64;
             waiting.saturating_mul(length) >= target / part
         })

@@ -1,7 +1,7 @@
 //! Charging CPU time to classes, and exchanging it with the other workers.
 
 use crate::class::Class;
-use crate::sched::ledger::Published;
+use crate::sched::ledger::Party;
 
 use super::Worker;
 
@@ -27,33 +27,18 @@ impl Worker {
 
     /// Publishes what was spent here, and that no class has work here. For a worker about to sleep.
     pub(super) fn retire(&self) {
-        if self.published() != Published::default() {
+        if self.shared.ledger.has_published(self.index) {
             self.settle();
-            let mut published = self.published();
-            self.shared.ledger.publish(&mut published, 0);
-            self.seat.published.put(published.bits());
+            self.shared.ledger.publish(Party::Worker(self.index), 0);
         }
     }
 
     fn settle(&self) {
-        let now = self.now.get();
-        self.note_served(self.shares.borrow().served(), now);
-        let mut published = self.published();
         let mut shares = self.shares.borrow_mut();
-        self.shared.ledger.exchange(&mut shares, &mut published);
-        self.seat.published.put(published.bits());
-    }
-
-    /// Records that no task of these classes has been waiting here since before `now`.
-    pub(super) fn note_served(&self, classes: impl Iterator<Item = Class>, now: u64) {
-        for class in classes {
-            self.accounts().note_served(class, now);
-        }
-    }
-
-    /// What was last published for this seat, by this thread or its predecessor.
-    fn published(&self) -> Published {
-        Published::of_bits(self.seat.published.load())
+        let (waiting, served) = (shares.waiting(), shares.served());
+        self.accounts()
+            .note_waiting(waiting, served, self.now.get());
+        self.shared.ledger.exchange(self.index, &mut shares);
     }
 
     /// Steals tasks of one class from another worker.

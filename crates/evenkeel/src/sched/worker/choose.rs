@@ -40,7 +40,7 @@ impl Choosing {
     pub(super) fn new() -> Self {
         Self {
             slot_since: Cell::new(0),
-            woken_for: Default::default(),
+            woken_for: std::array::from_fn(|_| Cell::new(0)),
             taken_from: Cell::new(Rank::Woken),
             last_class: Cell::new(Class::NORMAL),
         }
@@ -101,6 +101,7 @@ impl Worker {
             if let Some(task) = self.next_of_class(class) {
                 return Some(task);
             }
+            self.desk.run_queues.note_taken(class);
             self.shares.borrow_mut().rest(class);
         }
         let class = self

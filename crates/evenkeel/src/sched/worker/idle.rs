@@ -3,7 +3,6 @@
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-use crate::class::Class;
 use crate::clock::Clock;
 use crate::counters::accounts::{CheckOrigin, State};
 use crate::sched::config::{Config, Hook};
@@ -112,13 +111,10 @@ impl Worker {
 
     fn steal_from(&self, victim: &Seat) -> bool {
         let desk = self.shared.desk_of(victim);
-        for class in (0..self.shared.injection_queues.len()).map(Class::at) {
-            let count = desk.run_queues.steal_into(class, &self.desk.run_queues);
-            if count > 0 {
-                self.accounts().steals.add(count as u64);
-                self.note_ready(class);
-                return true;
-            }
+        if let Some((class, count)) = desk.run_queues.steal_any_into(&self.desk.run_queues) {
+            self.accounts().steals.add(count as u64);
+            self.note_ready(class);
+            return true;
         }
         let since = desk.tenure().polling_since();
         if since == 0 || self.now.get().saturating_sub(since) < self.bounds.stuck {
@@ -187,7 +183,7 @@ impl Worker {
         if self.desk.is_clear() {
             self.sleep(State::Park, None);
             // A worker that sleeps has no task in its run queues.
-            self.note_served(self.classes(), self.now.get());
+            self.accounts().note_waiting(0, 0, self.now.get());
         }
         config.on_thread_unpark.iter().for_each(Hook::run);
     }

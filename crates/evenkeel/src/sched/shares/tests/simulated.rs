@@ -54,7 +54,6 @@ struct Task {
 
 struct Seat {
     shares: Shares,
-    published: Published,
     queues: Vec<VecDeque<Task>>,
     poll: Option<(Task, u64)>,
 }
@@ -92,7 +91,6 @@ impl Simulation {
             seats: (0..workers)
                 .map(|_| Seat {
                     shares: ledger.view(),
-                    published: Published::default(),
                     queues: vec![VecDeque::new(); classes.len()],
                     poll: None,
                 })
@@ -165,8 +163,8 @@ impl Simulation {
         self.end_poll(index);
         let task = self.next(index).or_else(|| {
             let seat = &mut self.seats[index];
-            if seat.published != Published::default() {
-                self.ledger.exchange(&mut seat.shares, &mut seat.published);
+            if self.ledger.has_published(index) {
+                self.ledger.exchange(index, &mut seat.shares);
             }
             self.search(index);
             self.next(index)
@@ -191,7 +189,7 @@ impl Simulation {
         };
         self.got[task.class.index()][(self.now / STRIDE) as usize] += length;
         if seat.shares.charge(task.class, length) >= EXCHANGE {
-            self.ledger.exchange(&mut seat.shares, &mut seat.published);
+            self.ledger.exchange(index, &mut seat.shares);
             if let Some(class) = seat.shares.owed_elsewhere() {
                 let start = self.random.next() as usize;
                 self.steal(index, class, start);
@@ -330,11 +328,13 @@ fn mixes() -> Vec<Mix> {
         ),
         mix("16 classes", sixteen(Load::Everywhere(2))),
         mix(SIXTEEN_PILED, sixteen(Load::Piled(2))),
+        mix(MANY, many(Load::Piled(2))),
     ]
 }
 
 const BESIDE_FEW: &str = "urgent:10:1:400, 1 task";
 const SIXTEEN_PILED: &str = "16 classes, piled";
+const MANY: &str = "64 classes, piled";
 
 /// One urgent class with sparse work, and 15 of shares from 1 to 1000.
 fn sixteen(load: Load) -> Vec<(Term, Load)> {
@@ -344,6 +344,15 @@ fn sixteen(load: Load) -> Vec<(Term, Load)> {
     ];
     let others = shares.iter().map(|&share| (term(share, 2 * MS), load));
     std::iter::once(urgent).chain(others).collect()
+}
+
+/// One urgent class with sparse work, one of a great share, and 62 of three small ones.
+fn many(load: Load) -> Vec<(Term, Load)> {
+    let urgent = (term(300, 200 * US), Load::Sparse(5 * MS));
+    let great = (term(2_000, 20 * MS), load);
+    let shares = [10, 20, 40].into_iter().cycle().take(62);
+    let others = shares.map(|share| (term(share, 2 * MS), load));
+    [urgent, great].into_iter().chain(others).collect()
 }
 
 #[test]
@@ -357,6 +366,7 @@ fn simulated_machines_divide_time_and_serve_the_urgent() {
         let is_hard = [BESIDE_FEW, SIXTEEN_PILED].contains(&mix.name);
         let sizes: &[usize] = match is_hard {
             true => &[1, 2, 4, 8, 16, 32, 64, 128],
+            false if mix.name == MANY => &[1, 4],
             false => &[1, 2, 4, 16],
         };
         for &workers in sizes {
