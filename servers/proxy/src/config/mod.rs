@@ -9,6 +9,7 @@ mod class;
 mod error;
 mod examine;
 mod examine_policy;
+mod http2;
 mod log;
 mod policy;
 mod pool;
@@ -17,6 +18,7 @@ mod values;
 
 pub use class::{BUILT_IN, OfClass};
 pub use error::{ConfigError, Problem};
+pub use http2::{ListenerH2, PoolH2, Protocol};
 pub use log::Log;
 pub use policy::{
     Compress, FixedAnswer, HeaderEdits, Per, RateLimit, Redirect, RequestEdits, Scheme, Switch,
@@ -74,6 +76,8 @@ pub struct Process {
     pub admin_socket: Option<PathBuf>,
     /// The address of the page with the runtime's statistics, and of its metrics.
     pub admin_page: Option<String>,
+    /// Bytes of bodies that all connections of HTTP/2 together may hold.
+    pub h2_held_bytes_max: usize,
 }
 
 impl Default for Process {
@@ -84,6 +88,7 @@ impl Default for Process {
             drain: Duration::from_secs(30),
             admin_socket: None,
             admin_page: None,
+            h2_held_bytes_max: http2::ALL_HELD_BYTES_MAX,
         }
     }
 }
@@ -121,6 +126,9 @@ pub struct Listener {
     /// What becomes of `X-Forwarded-For`.
     #[serde(default)]
     pub forwarded_for: ForwardedFor,
+    /// HTTP/2, with mode `http`.
+    #[serde(default)]
+    pub h2: ListenerH2,
     /// How long clients may take.
     #[serde(default)]
     pub timeouts: ListenerTimeouts,
@@ -150,7 +158,7 @@ pub struct Listener {
 pub enum Mode {
     /// Bytes are passed on as they are.
     Tcp,
-    /// HTTP/1.1.
+    /// HTTP/1.1 and HTTP/2.
     Http,
 }
 
