@@ -5,6 +5,7 @@ mod cargo;
 mod chaos;
 mod compare;
 mod compat;
+mod h2spec;
 mod models;
 mod preempt;
 mod programs;
@@ -31,6 +32,7 @@ enum Request {
     Sanitize(sanitize::Options),
     Breaks(breaks::Options),
     EachFeature,
+    H2spec(Vec<String>),
 }
 
 fn main() -> ExitCode {
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Ok(Request::Sanitize(options)) => sanitize::run(&options),
         Ok(Request::Breaks(options)) => breaks::run(&options),
         Ok(Request::EachFeature) => steps::each_feature(),
+        Ok(Request::H2spec(sections)) => h2spec::run(&sections),
         Err(advice) => {
             eprintln!("error: {advice}");
             return ExitCode::from(2);
@@ -78,6 +81,9 @@ fn parse(arguments: &[String]) -> Result<Request, String> {
         ["compare", rest @ ..] => compare::Options::parse(rest).map(Request::Compare),
         // Who runs it knows its options.
         ["compat", rest @ ..] => Ok(Request::Compat(
+            rest.iter().map(|word| (*word).to_owned()).collect(),
+        )),
+        ["h2spec", rest @ ..] => Ok(Request::H2spec(
             rest.iter().map(|word| (*word).to_owned()).collect(),
         )),
         ["chaos"] => Ok(Request::Chaos(chaos::ROUNDS)),
@@ -143,6 +149,9 @@ What the project checks of itself.
                              sample: Tokio's own tests, those of crates, programs, services under
                              load; writes docs/compat.md; takes more than an hour, or can be made
                              in pieces
+    cargo xtask h2spec [SECTION...]
+                             the proxy's HTTP/2 by the cases of h2spec, which Go builds; a section
+                             is such as http2/6.9; some minutes
     cargo xtask help         this text
 
 Steps:
@@ -197,6 +206,8 @@ mod tests {
         );
         assert_eq!(parsed("tidy"), Ok(Request::One("tidy".to_owned())));
         assert_eq!(parsed("features --each"), Ok(Request::EachFeature));
+        let sections = vec!["http2/6.9".to_owned()];
+        assert_eq!(parsed("h2spec http2/6.9"), Ok(Request::H2spec(sections)));
     }
 
     #[test]

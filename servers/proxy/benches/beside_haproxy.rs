@@ -37,6 +37,14 @@ const CLIENTS: usize = 4;
 
 const BIG: usize = 1 << 20;
 
+const MEDIUM: usize = 10_000;
+
+/// The client of HTTP/2.
+const H2LOAD: &str = "h2load";
+
+/// Requests of each of its connections at a time.
+const STREAMS: usize = 10;
+
 /// The same limits and times as ours.
 const HAPROXY: &str = "\
 global
@@ -69,15 +77,18 @@ enum Load {
     HttpBytes,
     /// A megabyte, over a connection of TCP.
     TcpBytes,
+    /// Ten kilobytes over a connection of HTTP/2, several at a time. The server speaks HTTP/1.1.
+    Two,
 }
 
 /// With a name, and how often each client does it in a measurement of 400 ms or so.
-const LOADS: [(&str, Load, usize); 5] = [
+const LOADS: [(&str, Load, usize); 6] = [
     ("HTTP, kept connections", Load::Kept, 2_000),
     ("HTTP, a connection for each", Load::Closed, 600),
     ("TCP, a connection for each", Load::Connection, 600),
     ("HTTP, 1 MB", Load::HttpBytes, 60),
     ("TCP, 1 MB", Load::TcpBytes, 60),
+    ("H2 10k", Load::Two, 2_000),
 ];
 
 fn main() -> Result<()> {
@@ -94,6 +105,10 @@ fn main() -> Result<()> {
     let mut comparison = Comparison::new(title, "us", Better::Less, &names)
         .with_note(format!("HAProxy is {}", version(&arguments.haproxy)?));
     for (name, load, operations) in LOADS {
+        if matches!(load, Load::Two) && Command::new(H2LOAD).arg("--version").output().is_err() {
+            eprintln!("{name} is not measured: {H2LOAD} is missing, which nghttp2-client brings");
+            continue;
+        }
         let share = arguments
             .rounds
             .sample(Duration::from_secs(1))
@@ -199,6 +214,10 @@ impl Proxy {
     /// The processor time of an operation, in microseconds.
     fn measure(&self, load: Load, operations: usize) -> Result<f64> {
         let before = self.processor_us()?;
+        if let Load::Two = load {
+            self.two(operations * CLIENTS)?;
+            return Ok((self.processor_us()? - before) / (operations * CLIENTS) as f64);
+        }
         thread::scope(|scope| {
             let work = || self.client(load, operations);
             let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(work)).collect();
@@ -210,6 +229,22 @@ impl Proxy {
         })?;
         let spent = self.processor_us()? - before;
         Ok(spent / (operations * CLIENTS) as f64)
+    }
+
+    /// Has so many requests of HTTP/2 answered.
+    fn two(&self, requests: usize) -> Result<()> {
+        let output = Command::new(H2LOAD)
+            .args(["-n", &requests.to_string()])
+            .args(["-c", &CLIENTS.to_string()])
+            .args(["-m", &STREAMS.to_string()])
+            .arg(format!("http://{}/medium", self.http))
+            .output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let expected = format!("{requests} 2xx, 0 3xx, 0 4xx, 0 5xx");
+        if !text.contains(&expected) || !text.contains(&format!("{requests} succeeded")) {
+            return Err(format!("{H2LOAD} has not got all answers: {text}").into());
+        }
+        Ok(())
     }
 
     /// What its threads have used so far.
@@ -248,6 +283,8 @@ impl Proxy {
                     rest(&mut stream, &mut buffer, 0)?;
                 }
             }
+            // Done by another program.
+            Load::Two => {}
             Load::Connection | Load::TcpBytes => {
                 let (request, bytes) = match load {
                     Load::Connection => (b"s", SMALL.len()),
@@ -346,6 +383,7 @@ fn serve_http(mut stream: TcpStream) -> std::io::Result<()> {
         [head.as_bytes(), body].concat()
     };
     let (small, big) = (of(SMALL), of(&vec![b'x'; BIG]));
+    let medium = of(&vec![b'x'; MEDIUM]);
     let (mut buffer, mut filled) = ([0; 4_096], 0);
     loop {
         let came = stream.read(&mut buffer[filled..])?;
@@ -354,8 +392,12 @@ fn serve_http(mut stream: TcpStream) -> std::io::Result<()> {
         }
         filled += came;
         if buffer[..filled].ends_with(b"\r\n\r\n") {
-            let is_big = buffer.starts_with(b"GET /big ");
-            stream.write_all(if is_big { &big } else { &small })?;
+            let is_of = |path: &str| buffer.starts_with(format!("GET {path} ").as_bytes());
+            stream.write_all(match () {
+                () if is_of("/big") => &big,
+                () if is_of("/medium") => &medium,
+                () => &small,
+            })?;
             filled = 0;
         }
     }

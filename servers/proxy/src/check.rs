@@ -10,7 +10,8 @@ use evenkeel::task::JoinSet;
 use evenkeel::time::{sleep, timeout};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::config::{self, CheckKind};
+use crate::config::{self, CheckKind, Protocol};
+use crate::http::{GrpcFailed, answered, serving};
 use crate::pool::{Admin, Change, Pool, Server};
 use crate::proxy_protocol;
 use crate::socket::{Ends, Socket};
@@ -57,6 +58,9 @@ pub enum Failed {
     /// It answers with something else than an answer.
     #[error("the answer does not begin as one of HTTP")]
     NoAnswer,
+    /// The health service of gRPC does not say that it serves.
+    #[error(transparent)]
+    Grpc(#[from] GrpcFailed),
     /// It answers with another status.
     #[error("the status is {0}, which check.expect does not have")]
     Status(u16),
@@ -67,8 +71,12 @@ pub enum Failed {
 /// # Errors
 ///
 /// [`Failed`]: it is not up.
-pub async fn once(check: &config::Check, server: &Server) -> Result<(), Failed> {
-    let attempt = timeout(check.timeout, attempt(check, server));
+pub async fn once(
+    check: &config::Check,
+    protocol: Protocol,
+    server: &Server,
+) -> Result<(), Failed> {
+    let attempt = timeout(check.timeout, attempt(check, protocol, server));
     attempt.await.unwrap_or(Err(Failed::Slow(check.timeout)))
 }
 
@@ -81,7 +89,7 @@ async fn watch(pool: Arc<Pool>, check: config::Check, index: usize) {
     sleep(offset).await;
     loop {
         if pool.members()[index].admin != Admin::Maintenance {
-            let result = once(&check, &server).await;
+            let result = once(&check, pool.config.protocol, &server).await;
             if result.is_err() {
                 server.counters.checks_failed.one();
             }
@@ -98,7 +106,7 @@ async fn watch(pool: Arc<Pool>, check: config::Check, index: usize) {
     }
 }
 
-async fn attempt(check: &config::Check, server: &Server) -> Result<(), Failed> {
+async fn attempt(check: &config::Check, protocol: Protocol, server: &Server) -> Result<(), Failed> {
     let socket = Socket::connect(&server.config.address).await?;
     let mut begin = Vec::new();
     if let Some(version) = server.config.send_proxy {
@@ -112,16 +120,14 @@ async fn attempt(check: &config::Check, server: &Server) -> Result<(), Failed> {
             Stream::Tls(Box::new(tls.check(socket).await?))
         }
     };
-    if check.kind == CheckKind::Http {
-        let address = server.config.shown();
-        let host = check
-            .host
-            .as_deref()
-            .unwrap_or(if address.starts_with("unix:") {
-                "localhost"
-            } else {
-                &address
-            });
+    let address = server.config.shown();
+    let host = match &check.host {
+        Some(host) => host,
+        None if address.starts_with("unix:") => "localhost",
+        None => &address,
+    };
+    let is_one = check.kind == CheckKind::Http && protocol == Protocol::One;
+    if is_one {
         let request = format!(
             "{} {} HTTP/1.1\r\nhost: {host}\r\nuser-agent: evenkeel-proxy\r\n\
              connection: close\r\n\r\n",
@@ -133,7 +139,15 @@ async fn attempt(check: &config::Check, server: &Server) -> Result<(), Failed> {
     (&stream).flush().await?;
     let result = match check.kind {
         CheckKind::Tcp => Ok(()),
-        CheckKind::Http => expected(check, status(&stream).await?),
+        CheckKind::Http if is_one => expected(check, status(&stream).await?),
+        CheckKind::Http => expected(
+            check,
+            answered(&stream, &check.method, host, &check.path).await?,
+        ),
+        CheckKind::Grpc => {
+            let service = check.service.as_deref().unwrap_or_default();
+            Ok(serving(&stream, host, service).await??)
+        }
     };
     stream.finish_now();
     result

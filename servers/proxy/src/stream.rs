@@ -1,7 +1,7 @@
 //! A connection, over TLS or not.
 
 use std::future::poll_fn;
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -191,6 +191,24 @@ impl AsyncWrite for &Stream {
             Stream::Plain(ref socket) => Pin::new(&mut &*socket).poll_write(cx, bytes),
             Stream::Tls(ref session) => session.poll_write(cx, bytes),
         }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffers: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match **self {
+            Stream::Plain(ref socket) => Pin::new(&mut &*socket).poll_write_vectored(cx, buffers),
+            Stream::Tls(ref session) => {
+                let first = buffers.iter().find(|buffer| !buffer.is_empty());
+                session.poll_write(cx, first.map_or(&[], |buffer| &**buffer))
+            }
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.plain().is_some()
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -10,6 +10,7 @@ use toml::Spanned;
 use super::addresses;
 use super::class::{BUILT_IN, OWN_MAX, OfClass};
 use super::error::Found;
+use super::http2::Protocol;
 use super::pool::{Balance, CheckKind, HashOn, Pool, Resolve};
 use super::values::{self, WEIGHT_MAX};
 use super::{Config, Listener, ListenerTls, Mode, Route, examine_policy};
@@ -40,6 +41,12 @@ pub(super) fn problems(config: &Config) -> Vec<Found> {
     examiner.found
 }
 
+/// Sizes of windows: no smaller than every connection begins with, and no larger than they can be.
+const WINDOWS: RangeInclusive<usize> = 65_535..=(1 << 31) - 1;
+
+/// The longest name of a service that is checked.
+const SERVICE_BYTES_MAX: usize = 255;
+
 struct Examiner<'a> {
     config: &'a Config,
     found: Vec<Found>,
@@ -65,6 +72,10 @@ impl Examiner<'_> {
         }
         if connections == 0 {
             self.say(at.clone(), "process.connections_max has to be 1 or more");
+        }
+        if process.h2_held_bytes_max < 1 << 20 {
+            let said = "process.h2_held_bytes_max has to be 1048576 or more: a megabyte";
+            self.say(at.clone(), said);
         }
         // Whoever asks for an upgrade waits for a minute for what it comes to.
         let (least, most) = (Duration::from_millis(100), Duration::from_secs(50));
@@ -194,6 +205,7 @@ impl Examiner<'_> {
                     );
                 }
                 self.hashes_what_tcp_has(listener);
+                self.speaks_what_tcp_has(listener);
             }
             Mode::Http
                 if listener.pool.is_none()
@@ -221,6 +233,24 @@ impl Examiner<'_> {
                 1..=usize::MAX,
             ),
             ("head_bytes_max", listener.head_bytes_max, 1_024..=1 << 20),
+        ];
+        self.within(at.clone(), &format!("listener {name}"), ranges);
+        self.listener_h2(name, listener, at);
+    }
+
+    fn listener_h2(&mut self, name: &str, listener: &Listener, at: Range<usize>) {
+        let h2 = listener.h2;
+        if h2.only && !h2.enabled {
+            let said = format!("listener {name} speaks nothing: h2.only needs h2.enabled");
+            self.say(at.clone(), said);
+        }
+        let ranges = [
+            ("h2.streams_max", h2.streams_max, 1..=10_000),
+            ("h2.window", h2.window, WINDOWS),
+            ("h2.connection_window", h2.connection_window, WINDOWS),
+            ("h2.held_bytes_max", h2.held_bytes_max, 16_384..=1 << 30),
+            ("h2.resets_max", h2.resets_max, 1..=1_000_000),
+            ("h2.controls_max", h2.controls_max, 1..=1_000_000),
         ];
         self.within(at, &format!("listener {name}"), ranges);
     }
@@ -290,6 +320,20 @@ impl Examiner<'_> {
                 ),
             ),
             _ => {}
+        }
+    }
+
+    /// Connections of TCP are not shared, and nobody there begins with HTTP/2.
+    fn speaks_what_tcp_has(&mut self, listener: &Listener) {
+        let Some(name) = &listener.pool else { return };
+        let pool = self.config.pools.get(name.get_ref());
+        if pool.is_some_and(|pool| pool.get_ref().protocol == Protocol::Two) {
+            let said = format!(
+                "pool {} has protocol \"h2\", and this listener mode \"tcp\", which passes on what \
+                 clients speak: drop the protocol, or give the listener mode \"http\"",
+                name.get_ref()
+            );
+            self.say(name.span(), said);
         }
     }
 
@@ -423,7 +467,26 @@ impl Examiner<'_> {
         self.within(at.clone(), &format!("pool {name}"), ranges);
         self.found
             .extend(examine_policy::of_pool(name, pool, at.clone()));
+        self.pool_h2(name, pool, &at);
         self.check(name, pool, at);
+    }
+
+    fn pool_h2(&mut self, name: &str, pool: &Pool, at: &Range<usize>) {
+        let ranges = [
+            ("h2.streams_max", pool.h2.streams_max, 1..=10_000),
+            ("h2.window", pool.h2.window, WINDOWS),
+        ];
+        self.within(at.clone(), &format!("pool {name}"), ranges);
+        let mut servers = pool.servers.iter();
+        if pool.protocol == Protocol::Two
+            && let Some(server) = servers.find(|server| server.get_ref().send_proxy.is_some())
+        {
+            let said = format!(
+                "connections of pool {name} have requests of several clients, as it speaks h2: \
+                 drop send_proxy, which would name one of them"
+            );
+            self.say(server.span(), said);
+        }
     }
 
     fn check(&mut self, name: &str, pool: &Pool, at: Range<usize>) {
@@ -444,6 +507,25 @@ impl Examiner<'_> {
         if check.kind == CheckKind::Tcp && !(check.expect.is_empty() && check.host.is_none()) {
             let said = format!("pool {name}: a check by \"tcp\" has no host and expects no status");
             self.say(at.clone(), said);
+        }
+        if check.kind == CheckKind::Grpc
+            && (pool.protocol != Protocol::Two || !check.expect.is_empty())
+        {
+            let said = format!(
+                "pool {name}: a check by \"grpc\" needs protocol = \"h2\", and expects SERVING and \
+                 no status"
+            );
+            self.say(at.clone(), said);
+        }
+        match &check.service {
+            Some(service) if check.kind != CheckKind::Grpc || service.len() > SERVICE_BYTES_MAX => {
+                let said = format!(
+                    "pool {name}: check.service is for kind \"grpc\", and has up to \
+                     {SERVICE_BYTES_MAX} bytes"
+                );
+                self.say(at.clone(), said);
+            }
+            _ => {}
         }
         if check
             .expect

@@ -11,6 +11,7 @@ mod error;
 mod examine;
 mod examine_policy;
 mod files;
+mod http2;
 mod log;
 mod policy;
 mod pool;
@@ -20,6 +21,7 @@ mod values;
 
 pub use class::{BUILT_IN, OfClass};
 pub use error::{ConfigError, Problem};
+pub use http2::{ListenerH2, PoolH2, Protocol};
 pub use log::Log;
 pub use policy::{
     Compress, FixedAnswer, HeaderEdits, Per, RateLimit, Redirect, RequestEdits, Scheme, Switch,
@@ -93,6 +95,8 @@ pub struct Process {
     pub admin_socket: Option<PathBuf>,
     /// The address of the page with the runtime's statistics, and of its metrics.
     pub admin_page: Option<String>,
+    /// Bytes of bodies that all connections of HTTP/2 together may hold.
+    pub h2_held_bytes_max: usize,
 }
 
 impl Default for Process {
@@ -106,6 +110,7 @@ impl Default for Process {
             pid_file: None,
             admin_socket: None,
             admin_page: None,
+            h2_held_bytes_max: http2::ALL_HELD_BYTES_MAX,
         }
     }
 }
@@ -146,6 +151,9 @@ pub struct Listener {
     /// What becomes of `X-Forwarded-For`.
     #[serde(default)]
     pub forwarded_for: ForwardedFor,
+    /// HTTP/2, with mode `http`.
+    #[serde(default)]
+    pub h2: ListenerH2,
     /// How long clients may take.
     #[serde(default)]
     pub timeouts: ListenerTimeouts,
@@ -175,7 +183,7 @@ pub struct Listener {
 pub enum Mode {
     /// Bytes are passed on as they are.
     Tcp,
-    /// HTTP/1.1.
+    /// HTTP/1.1 and HTTP/2.
     Http,
 }
 

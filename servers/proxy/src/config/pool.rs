@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::http2::{PoolH2, Protocol};
 use super::tls::{self, PoolTls};
 use super::values;
 use crate::proxy_protocol::Version;
@@ -25,6 +26,12 @@ pub struct Pool {
     /// The servers.
     #[serde(default, rename = "server")]
     pub servers: Vec<Spanned<Server>>,
+    /// What they speak, with mode `http`.
+    #[serde(default)]
+    pub protocol: Protocol,
+    /// More of HTTP/2.
+    #[serde(default)]
+    pub h2: PoolH2,
     /// TLS to them; without it, none.
     #[serde(default, deserialize_with = "tls::of_pool")]
     pub tls: Option<Spanned<PoolTls>>,
@@ -173,6 +180,8 @@ pub struct Check {
     pub path: String,
     /// The host that is asked for; the server's address, if it is not given.
     pub host: Option<String>,
+    /// The service that is asked for, with kind `grpc`; the whole server, if it is not given.
+    pub service: Option<String>,
     /// Statuses of a server that is up; 200 to 399, if none are given.
     #[serde(default)]
     pub expect: Vec<u16>,
@@ -198,6 +207,8 @@ pub enum CheckKind {
     Tcp,
     /// A request.
     Http,
+    /// A call of `grpc.health.v1.Health`.
+    Grpc,
 }
 
 /// Clients that come back to their server: by a cookie, which they get with their first answer.

@@ -206,3 +206,48 @@ fn tcp_has_nothing_of_requests() {
     assert_eq!(line, "[[listener.web.route]]");
     assert!(message.contains("routes"), "{message}");
 }
+
+#[test]
+fn what_http2_cannot_have_is_said() {
+    for (old, new, line, said) in [
+        (
+            "head = \"2s\"",
+            "head = \"2s\"\n[listener.web.h2]\nwindow = 100",
+            "[listener.web]",
+            "h2.window is 100, and has to be between 65535",
+        ),
+        (
+            "head = \"2s\"",
+            "head = \"2s\"\n[listener.web.h2]\nenabled = false\nonly = true",
+            "[listener.web]",
+            "h2.only needs h2.enabled",
+        ),
+        (
+            "[pool.api]",
+            "[pool.api]\nprotocol = \"h3\"",
+            "protocol = \"h3\"",
+            "h3",
+        ),
+        (
+            "kind = \"http\"\npath = \"/healthz\"",
+            "kind = \"grpc\"",
+            "[pool.app]",
+            "needs protocol = \"h2\"",
+        ),
+        (
+            "path = \"/healthz\"",
+            "service = \"a.B\"",
+            "[pool.app]",
+            "check.service is for kind \"grpc\"",
+        ),
+    ] {
+        let (at, message) = problem(old, new);
+        assert!(message.contains(said), "{message}");
+        assert_eq!(at, line, "{message}");
+    }
+    let shared = GOOD.replace("slow_start = \"30s\"", "protocol = \"h2\"");
+    let error = parse("file", &shared).unwrap_err().to_string();
+    for said in ["drop send_proxy", "this listener mode \"tcp\""] {
+        assert!(error.contains(said), "{error}");
+    }
+}

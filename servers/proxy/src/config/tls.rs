@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, de};
 use toml::Spanned;
 
 use super::error::Found;
+use super::http2::{ListenerH2, Protocol};
 use super::{Config, Mode, Pool, values};
 use crate::tls::{self, ClientSide, MinVersion, Offer, ServerSide, TlsError, Verify};
 
@@ -153,7 +154,8 @@ pub(super) fn read_files(config: &mut Config, directory: &Path) -> Vec<Found> {
         let listener = listener.get_mut();
         if let Some(tls) = &mut listener.tls {
             let at = tls.span();
-            let side = reader.listener(name, listener.mode, tls.get_ref(), &at);
+            let spoken = (listener.mode, listener.h2);
+            let side = reader.listener(name, spoken, tls.get_ref(), &at);
             tls.get_mut().side = side;
         }
     }
@@ -191,7 +193,7 @@ impl Reader<'_> {
     fn listener(
         &mut self,
         name: &str,
-        mode: Mode,
+        spoken: (Mode, ListenerH2),
         tls: &ListenerTls,
         at: &Range<usize>,
     ) -> Option<ServerSide> {
@@ -243,7 +245,7 @@ impl Reader<'_> {
             certificates: identities,
             clients,
             min_version: tls.min_version,
-            protocols: protocols(mode, tls),
+            protocols: protocols(spoken, tls),
             tickets: tls.tickets,
             sessions_max: tls.sessions_max,
         });
@@ -283,7 +285,11 @@ impl Reader<'_> {
                 Some(self.good(named.span(), read)?)
             }
         };
-        let side = ClientSide::new(verify, own, named, tls.min_version);
+        let protocols = match pool.protocol {
+            Protocol::One => Vec::new(),
+            Protocol::Two => vec![tls::H2.to_vec()],
+        };
+        let side = ClientSide::new(verify, own, named, tls.min_version, protocols);
         let side = self.good(at, side)?;
         for server in &pool.servers {
             if let Err(why) = side.connector(&server.get_ref().address) {
@@ -312,8 +318,10 @@ impl Reader<'_> {
 }
 
 /// What may be spoken over TLS, the best one first. Which one it is, the session says.
-fn protocols(mode: Mode, tls: &ListenerTls) -> Vec<Vec<u8>> {
+fn protocols((mode, h2): (Mode, ListenerH2), tls: &ListenerTls) -> Vec<Vec<u8>> {
     match (mode, &tls.alpn) {
+        (Mode::Http, _) if h2.only => vec![tls::H2.to_vec()],
+        (Mode::Http, _) if h2.enabled => vec![tls::H2.to_vec(), b"http/1.1".to_vec()],
         (Mode::Http, _) => vec![b"http/1.1".to_vec()],
         (Mode::Tcp, None) => Vec::new(),
         (Mode::Tcp, Some(names)) => {

@@ -46,6 +46,8 @@ pub enum Recode {
     Chunks,
     /// Without them, to those who know none; trailers are dropped.
     Plain,
+    /// Without them, and trailers are kept to be passed on in another way.
+    Apart,
 }
 
 /// Why something is no body in chunks.
@@ -76,6 +78,7 @@ pub struct Decoder {
     recode: Recode,
     trailers: HeadEnd,
     trailer_bytes_max: usize,
+    kept: BytesMut,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +98,13 @@ impl Decoder {
             recode,
             trailers: HeadEnd::default(),
             trailer_bytes_max,
+            kept: BytesMut::new(),
         }
+    }
+
+    /// The trailers that were kept apart, with the empty line at their end.
+    pub(super) fn kept(&self) -> &[u8] {
+        &self.kept
     }
 
     /// Takes what it can from the input, and adds what is to be passed on. Returns whether the
@@ -188,6 +197,9 @@ impl Decoder {
             out.extend_from_slice(b"0\r\n");
             out.extend_from_slice(&trailers);
         }
+        if self.recode == Recode::Apart {
+            self.kept = trailers;
+        }
         self.state = State::Done;
         Ok(true)
     }
@@ -218,15 +230,6 @@ fn check(trailers: &[u8]) -> Result<(), BadChunk> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     match httparse::parse_headers(trailers, &mut headers) {
         Ok(httparse::Status::Complete((_, headers))) => {
-            // Programs behind may take `_` and `-` for the same.
-            let as_read = |byte: u8| match byte {
-                b'_' => b'-',
-                byte => byte.to_ascii_lowercase(),
-            };
-            let is_forbidden = |name: &str| {
-                let is = |forbidden: &&str| name.bytes().map(as_read).eq(forbidden.bytes());
-                FORBIDDEN.iter().any(is)
-            };
             if headers.iter().any(|header| is_forbidden(header.name)) {
                 return Err(BadChunk::Forbidden);
             }
@@ -234,6 +237,17 @@ fn check(trailers: &[u8]) -> Result<(), BadChunk> {
         }
         _ => Err(BadChunk::Trailers(BadHead::bad("they are no headers"))),
     }
+}
+
+/// Whether a trailer of this name would change the meaning of a head.
+pub(super) fn is_forbidden(name: &str) -> bool {
+    // Programs behind may take `_` and `-` for the same.
+    let as_read = |byte: u8| match byte {
+        b'_' => b'-',
+        byte => byte.to_ascii_lowercase(),
+    };
+    let is = |forbidden: &&str| name.bytes().map(as_read).eq(forbidden.bytes());
+    FORBIDDEN.iter().any(is)
 }
 
 #[cfg(test)]

@@ -12,11 +12,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::exchange::{Client, End, Plan, exchange};
 use super::framing::Framing;
-use super::head::{BadHead, HeadEnd, Request, storage};
+use super::head::{BadHead, HTTP_2, HeadEnd, Request, storage};
 use super::refusal::Refusal;
 use super::rewrite::OfRequest;
+use super::two::{self, Begun};
 use crate::access_log::{Note, Timed};
-use crate::config::HashOn;
+use crate::config::{HashOn, Protocol};
 use crate::policy::{Asked, Passage, Reply, Verdict};
 use crate::pool::{self, Pool, hash};
 use crate::route::Destination;
@@ -34,6 +35,11 @@ const LINGER: (Duration, usize) = (Duration::from_secs(1), 256 * 1_024);
 
 /// Serves a connection until it ends.
 pub async fn serve(mut taken: Taken) {
+    match two::begins(&mut taken).await {
+        Begun::One => {}
+        Begun::Two => return two::serve(taken).await,
+        Begun::Silent => return,
+    }
     let mut is_first = true;
     loop {
         // As the configuration is now.
@@ -110,8 +116,16 @@ async fn next(
     };
     let plan = Plan { note, ..plan };
     enter(plan.class);
-    let mut exchange = pin!(exchange(client, &plan));
-    let done = Timed::new(exchange.as_mut(), plan.note.as_deref()).await;
+    let done = match plan.two {
+        None => {
+            let mut exchange = pin!(exchange(client, &plan));
+            Timed::new(exchange.as_mut(), plan.note.as_deref()).await
+        }
+        Some(_) => {
+            let mut forward = pin!(two::forward(client, &plan));
+            Timed::new(forward.as_mut(), plan.note.as_deref()).await
+        }
+    };
     enter(front.class);
     if let Err(refusal) = &done {
         refused(plan.note.as_deref(), refusal);
@@ -120,7 +134,7 @@ async fn next(
 }
 
 /// The note of a request, if its listener has a log.
-fn note(front: &Front, taken: &Taken) -> Option<Box<Note>> {
+pub(super) fn note(front: &Front, taken: &Taken) -> Option<Box<Note>> {
     let log = front.log.as_ref()?;
     let tls = taken.stream.session().map(Session::version);
     Some(Note::begin(log, taken.ends.client(), &front.name, tls))
@@ -206,20 +220,20 @@ async fn head(taken: &mut Taken, front: &Front, is_first: bool) -> Result<Option
     }
 }
 
-fn of_head(bad: &BadHead) -> Refusal {
+pub(super) fn of_head(bad: &BadHead) -> Refusal {
     Refusal::new(bad.status, format!("{bad}; mend what sends this"))
 }
 
 /// What is to be done with a request.
-enum Planned {
+pub(super) enum Planned {
     Forward(Plan),
     Answer(Answering),
 }
 
 /// An answer that the configuration asks for.
-struct Answering {
-    reply: Reply,
-    is_for_head: bool,
+pub(super) struct Answering {
+    pub(super) reply: Reply,
+    pub(super) is_for_head: bool,
     is_old: bool,
     persists: bool,
     has_body: bool,
@@ -264,23 +278,37 @@ fn plan(
     let mut storage = storage();
     let request = Request::parse(head, &mut storage).map_err(|bad| (of_head(&bad), false))?;
     let is_for_head = request.method == "HEAD";
+    let planned = plan_of(&request, head.len(), front, (ends, is_tls), note);
+    planned.map_err(|why| (why, is_for_head))
+}
+
+/// The same of a request that was read, whose head has so many bytes.
+pub(super) fn plan_of(
+    request: &Request<'_>,
+    length: usize,
+    front: &Front,
+    (ends, is_tls): (&Ends, bool),
+    note: &mut Option<Box<Note>>,
+) -> Result<Planned, Refusal> {
     if let Some(note) = note {
-        let version = ["HTTP/1.0", "HTTP/1.1"][usize::from(request.minor_version > 0)];
+        let version = match request.minor_version {
+            0 => "HTTP/1.0",
+            HTTP_2 => "HTTP/2.0",
+            _ => "HTTP/1.1",
+        };
         let line = (request.method, request.target, version);
-        note.asked(line, request.host, |name| header(&request, name));
+        note.asked(line, request.host, |name| header(request, name));
     }
-    let Some(destination) = front.router.find(&request) else {
-        return Err((nowhere(), is_for_head));
-    };
+    let destination = front.router.find(request).ok_or_else(nowhere)?;
     if let Some(note) = note {
         note.goes(destination);
     }
-    let passage = match admitted(&request, destination, (ends, is_tls)) {
+    let passage = match admitted(request, destination, (ends, is_tls)) {
         Ok(passage) => passage,
         Err(reply) => {
             return Ok(Planned::Answer(Answering {
                 reply,
-                is_for_head,
+                is_for_head: request.method == "HEAD",
                 is_old: request.minor_version == 0,
                 persists: request.persists,
                 has_body: request.framing != Framing::None,
@@ -292,28 +320,36 @@ fn plan(
     }
     // Rules answer all requests of a route that has no pool.
     let Some(pool) = &destination.pool else {
-        return Err((nowhere(), is_for_head));
+        return Err(nowhere());
     };
-    let mut out = Vec::with_capacity(head.len() + 128);
     let rewrite = OfRequest {
         client: ends.client(),
         is_tls,
         forwarded_for: front.config.forwarded_for,
         passage: passage.as_deref(),
     };
-    rewrite.write(&request, &mut out);
+    let (mut out, mut over_two) = (Vec::new(), None);
+    match pool.config.protocol {
+        Protocol::One => {
+            out.reserve(length + 128);
+            rewrite.write(request, &mut out);
+        }
+        Protocol::Two => over_two = Some(Box::new(two::request(request, rewrite, pool)?)),
+    }
     Ok(Planned::Forward(Plan {
-        key: key(pool, &request, ends),
+        key: key(pool, request, ends),
         pool: Arc::clone(pool),
         class: destination.class,
         head: out,
+        two: over_two,
         framing: request.framing,
         is_repeatable: request.is_repeatable(),
-        is_for_head,
+        is_for_head: request.method == "HEAD",
         is_old: request.minor_version == 0,
         persists: request.persists,
         upgrade: request.upgrade.map(<[u8]>::to_vec),
         binds: request.binds,
+        is_grpc: two::is_grpc(request.headers),
         passage,
         note: None,
     }))

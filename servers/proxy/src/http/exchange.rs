@@ -51,7 +51,9 @@ pub(super) struct Plan {
     pub(super) pool: Arc<Pool>,
     pub(super) class: Class,
     pub(super) key: u64,
+    /// The head as it goes to a server that speaks HTTP/1.1, and to one that speaks HTTP/2.
     pub(super) head: Vec<u8>,
+    pub(super) two: Option<Box<::http::Request<()>>>,
     pub(super) framing: Framing,
     pub(super) is_repeatable: bool,
     pub(super) is_for_head: bool,
@@ -66,6 +68,8 @@ pub(super) struct Plan {
     pub(super) passage: Option<Box<Passage>>,
     /// What is noted for the log.
     pub(super) note: Option<Box<Note>>,
+    /// It is a call of gRPC, which may be silent for long in both directions.
+    pub(super) is_grpc: bool,
 }
 
 /// How it has ended.
@@ -147,7 +151,7 @@ pub(super) async fn exchange(mut client: Client<'_>, plan: &Plan) -> Result<End,
 }
 
 /// Who asks does not learn which servers there are. The operator is told.
-fn no_server() -> Refusal {
+pub(super) fn no_server() -> Refusal {
     Refusal::new(
         503,
         "no server is there for this request at the moment; try again later",
@@ -155,7 +159,12 @@ fn no_server() -> Refusal {
 }
 
 /// What the client is told.
-fn refused(fault: Fault, front: &Front, plan: &Plan, server: &Server) -> Result<End, Refusal> {
+pub(super) fn refused(
+    fault: Fault,
+    front: &Front,
+    plan: &Plan,
+    server: &Server,
+) -> Result<End, Refusal> {
     let complain = |what: &str| {
         let (pool, name) = (&plan.pool.name, &server.config.name);
         front.complain(&format_args!("server {pool}/{name} {what}"));

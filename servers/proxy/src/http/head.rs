@@ -17,6 +17,9 @@ pub const HEADERS_MAX: usize = 100;
 /// compared with all of them.
 const CONNECTION_WORDS_MAX: usize = 32;
 
+/// In the place of a minor version, of requests that came by HTTP/2.
+pub(super) const HTTP_2: u8 = 2;
+
 /// Where the headers of a head are while it is looked at.
 pub type Storage<'b> = [MaybeUninit<Header<'b>>; HEADERS_MAX];
 
@@ -139,7 +142,7 @@ pub struct Request<'b> {
     pub target: &'b str,
     /// The host, with its port; empty if HTTP/1.0 does not say it.
     pub host: &'b str,
-    /// The minor version: 0 or 1.
+    /// The minor version of HTTP/1: 0 or 1; 2 by HTTP/2.
     pub minor_version: u8,
     /// All headers.
     pub headers: &'b [Header<'b>],
@@ -192,6 +195,51 @@ impl<'b> Request<'b> {
             expects_continue: expects(headers)? && minor_version > 0 && framing != Framing::None,
             framing,
             persists: said.persists(minor_version),
+            binds: binds(headers, ["authorization", "proxy-authorization"]),
+        })
+    }
+
+    /// One that came by HTTP/2: the method, the path and the authority are those of its
+    /// pseudo-headers.
+    ///
+    /// # Errors
+    ///
+    /// [`BadHead`].
+    pub(super) fn of_two(
+        method: &'b str,
+        target: &'b str,
+        authority: Option<&'b str>,
+        headers: &'b [Header<'b>],
+        framing: Framing,
+    ) -> Result<Self, BadHead> {
+        if headers.len() > HEADERS_MAX {
+            return Err(BadHead::with(431, "there are more than 100 headers"));
+        }
+        let host = single(headers, "host")?;
+        // Someone behind might go by the other one.
+        if let (Some(host), Some(authority)) = (host, authority)
+            && !host.eq_ignore_ascii_case(authority.as_bytes())
+        {
+            return Err(BadHead::bad(":authority and Host name different hosts"));
+        }
+        let host = authority.map(str::as_bytes).or(host);
+        if !target.starts_with('/') && target != "*" {
+            return Err(BadHead::bad(":path is no path"));
+        }
+        let (target, host) = destination(method, target, host, 1)?;
+        if host.is_empty() {
+            return Err(BadHead::bad("there is no host in :authority or Host"));
+        }
+        Ok(Self {
+            method,
+            target,
+            host,
+            minor_version: HTTP_2,
+            headers,
+            framing,
+            persists: true,
+            upgrade: None,
+            expects_continue: expects(headers)? && framing != Framing::None,
             binds: binds(headers, ["authorization", "proxy-authorization"]),
         })
     }

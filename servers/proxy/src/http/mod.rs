@@ -1,4 +1,4 @@
-//! HTTP/1.1: heads that have one meaning, bodies, and their forwarding.
+//! HTTP: heads that have one meaning, bodies, and their forwarding.
 //!
 //! Two programs that read the same bytes differently can be made to disagree on where a request
 //! ends: what one takes for a body is a request to the other one. So whatever is ambiguous is
@@ -14,6 +14,7 @@
 //! - `exchange`: one request and its answer, whose head `answer` reads.
 //! - `connection`: one request after the other.
 //! - `refusal`: answers of the proxy itself.
+//! - `two`: HTTP/2, with clients, servers or both.
 
 mod answer;
 mod body;
@@ -26,6 +27,7 @@ mod patience;
 mod refusal;
 mod rewrite;
 mod squeeze;
+mod two;
 
 pub use chunks::{BadChunk, Decoder, Recode};
 pub use connection::serve;
@@ -35,3 +37,5 @@ pub use head::{BadHead, HEADERS_MAX, HeadEnd, Request, Response, Storage, storag
 pub use refusal::Refusal;
 pub(crate) use refusal::reason;
 pub use rewrite::{OfRequest, OfResponse};
+pub use two::{All, GrpcFailed, Lines};
+pub(crate) use two::{Place, answered, place, serving};

@@ -20,10 +20,15 @@ impl Refusal {
         }
     }
 
-    /// The whole answer.
+    /// What a person reads.
+    pub(super) fn text(&self) -> String {
+        format!("{} {}: {}\n", self.status, reason(self.status), self.why)
+    }
+
+    /// The whole answer, by HTTP/1.1.
     pub fn write(&self, is_for_head: bool) -> Vec<u8> {
         let (status, reason) = (self.status, reason(self.status));
-        let body = format!("{status} {reason}: {}\n", self.why);
+        let body = self.text();
         let mut out = format!(
             "HTTP/1.1 {status} {reason}\r\ncontent-type: text/plain; charset=utf-8\r\n\
              content-length: {}\r\nconnection: close\r\n\r\n",

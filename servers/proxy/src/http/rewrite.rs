@@ -68,6 +68,17 @@ impl OfRequest<'_> {
         let host = self.passage.and_then(|passage| passage.host.as_deref());
         out.extend_from_slice(host.unwrap_or(request.host).as_bytes());
         out.extend_from_slice(b"\r\n");
+        self.fields(request, |name, value| line(name, value, out));
+        framing(request.framing, out);
+        if let Some(protocol) = request.upgrade {
+            out.extend_from_slice(b"connection: upgrade\r\n");
+            line("upgrade", protocol, out);
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// What is passed on and what is added, without the host and what says where the body ends.
+    pub(super) fn fields(&self, request: &Request<'_>, mut add: impl FnMut(&str, &[u8])) {
         for header in passed_on(request.headers) {
             let is = |name: &str| header.name.eq_ignore_ascii_case(name);
             let passage = self.passage;
@@ -83,26 +94,32 @@ impl OfRequest<'_> {
             if is(FORWARDED_PROTO) && self.forwarded_for == ForwardedFor::Replace {
                 continue;
             }
-            line(header.name, header.value, out);
+            add(header.name, header.value);
         }
-        self.forwarded_for(request.headers, out);
-        self.forwarded_proto(request.headers, out);
-        lines(self.passage.map(|passage| &passage.request), out);
-        framing(request.framing, out);
-        if let Some(protocol) = request.upgrade {
-            out.extend_from_slice(b"connection: upgrade\r\n");
-            line("upgrade", protocol, out);
+        self.forwarded_for(request.headers, &mut add);
+        self.forwarded_proto(request.headers, &mut add);
+        if let Some(passage) = self.passage {
+            for (name, value) in &passage.request {
+                add(name, value.as_bytes());
+            }
         }
-        out.extend_from_slice(b"\r\n");
     }
 
-    fn forwarded_for(&self, headers: &[Header<'_>], out: &mut Vec<u8>) {
+    fn forwarded_for(&self, headers: &[Header<'_>], add: &mut impl FnMut(&str, &[u8])) {
         let before = headers
             .iter()
             .filter(|header| header.name.eq_ignore_ascii_case(FORWARDED_FOR));
         match (self.forwarded_for, self.client) {
             (ForwardedFor::Keep, _) | (ForwardedFor::Replace, None) => {}
-            (ForwardedFor::Replace, Some(client)) => written(out, client),
+            (ForwardedFor::Replace, Some(client)) => {
+                // The longest address has 39 characters.
+                let mut text = [0; 39];
+                let mut rest = &mut text[..];
+                // If one could be longer, it would be cut off.
+                let _ = write!(rest, "{client}");
+                let left = rest.len();
+                add(FORWARDED_FOR, &text[..text.len() - left]);
+            }
             // All in one line, as some read the first one alone.
             (ForwardedFor::Append, client) => {
                 let mut all: Vec<u8> = Vec::new();
@@ -116,14 +133,14 @@ impl OfRequest<'_> {
                     None => all.truncate(all.len().saturating_sub(2)),
                 }
                 if !all.is_empty() {
-                    line(FORWARDED_FOR, &all, out);
+                    add(FORWARDED_FOR, &all);
                 }
             }
         }
     }
 
     /// A client that is a proxy knows better what its own client speaks.
-    fn forwarded_proto(&self, headers: &[Header<'_>], out: &mut Vec<u8>) {
+    fn forwarded_proto(&self, headers: &[Header<'_>], add: &mut impl FnMut(&str, &[u8])) {
         let is_said = || {
             let mut names = headers.iter().map(|header| header.name);
             names.any(|name| name.eq_ignore_ascii_case(FORWARDED_PROTO))
@@ -135,7 +152,7 @@ impl OfRequest<'_> {
         };
         if is_ours {
             let scheme: &[u8] = if self.is_tls { b"https" } else { b"http" };
-            line(FORWARDED_PROTO, scheme, out);
+            add(FORWARDED_PROTO, scheme);
         }
     }
 }
@@ -204,7 +221,7 @@ impl OfResponse<'_> {
 }
 
 /// The headers that do not concern this connection alone.
-fn passed_on<'b>(headers: &'b [Header<'b>]) -> impl Iterator<Item = &'b Header<'b>> {
+pub(super) fn passed_on<'b>(headers: &'b [Header<'b>]) -> impl Iterator<Item = &'b Header<'b>> {
     let names_more = connection_tokens(headers).any(|token| {
         !OF_CONNECTION
             .iter()
@@ -251,11 +268,6 @@ fn line(name: &str, value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b": ");
     out.extend_from_slice(value);
     out.extend_from_slice(b"\r\n");
-}
-
-fn written(out: &mut Vec<u8>, client: IpAddr) {
-    // Writing to memory cannot fail.
-    let _ = write!(out, "{FORWARDED_FOR}: {client}\r\n");
 }
 
 fn framing(framing: Framing, out: &mut Vec<u8>) {

@@ -6,10 +6,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel::Class;
 use evenkeel::time::{sleep, timeout};
 use tokio::io::AsyncWriteExt;
 
 use super::{Lease, NoServer, Pool};
+use crate::http::{All, Place, place};
 use crate::proxy_protocol;
 use crate::sessions;
 use crate::socket::{Ends, Socket};
@@ -86,25 +88,71 @@ pub async fn dial(
             Ok(Err(error)) => error,
             Err(_) => io::ErrorKind::TimedOut.into(),
         };
-        let server = Arc::clone(lease.server());
-        server.counters.connect_errors.one();
-        pool.outcome(lease.index(), false);
-        if retries >= pool.config.retries.max || !pool.spend_retry() {
-            return Err(NoConnection::Failed {
-                server: format!("{}/{}", pool.name, server.config.name),
-                address: server.config.address.to_string(),
-                error,
-            });
-        }
-        retries += 1;
-        server.counters.retries.one();
-        let was_tried = tried.contains(&lease.index());
-        tried.push(lease.index());
-        drop(lease);
-        if was_tried || pool.servers().len() == 1 {
-            sleep(PAUSE).await;
-        }
+        again(pool, lease, &mut retries, tried, error).await?;
     }
+}
+
+/// A place in a connection of HTTP/2 that runs in this class, whose bytes count here.
+///
+/// # Errors
+///
+/// [`NoConnection`].
+pub(crate) async fn dial_two(
+    pool: &Arc<Pool>,
+    key: u64,
+    class: Class,
+    (ends, all): (&Ends, &Arc<All>),
+    tried: &mut Vec<usize>,
+) -> Result<(Lease, Place), NoConnection> {
+    let mut retries = 0;
+    sessions::dials(ends.client());
+    loop {
+        let lease = pool.take(key, tried).await?;
+        sessions::serves(pool, lease.index());
+        let nobody = Ends::default();
+        let connect = connect(&lease, &nobody);
+        let place = place(pool, lease.server(), class, all, connect);
+        let error = match timeout(pool.config.timeouts.connect, place).await {
+            Ok(Ok(place)) => {
+                if place.is_reused() {
+                    lease.server().counters.reused.one();
+                }
+                return Ok((lease, place));
+            }
+            Ok(Err(error)) => error,
+            Err(_) => io::ErrorKind::TimedOut.into(),
+        };
+        again(pool, lease, &mut retries, tried, error).await?;
+    }
+}
+
+/// Goes on to another attempt, if there may be one.
+async fn again(
+    pool: &Arc<Pool>,
+    lease: Lease,
+    retries: &mut u32,
+    tried: &mut Vec<usize>,
+    error: io::Error,
+) -> Result<(), NoConnection> {
+    let server = Arc::clone(lease.server());
+    server.counters.connect_errors.one();
+    pool.outcome(lease.index(), false);
+    if *retries >= pool.config.retries.max || !pool.spend_retry() {
+        return Err(NoConnection::Failed {
+            server: format!("{}/{}", pool.name, server.config.name),
+            address: server.config.address.to_string(),
+            error,
+        });
+    }
+    *retries += 1;
+    server.counters.retries.one();
+    let was_tried = tried.contains(&lease.index());
+    tried.push(lease.index());
+    drop(lease);
+    if was_tried || pool.servers().len() == 1 {
+        sleep(PAUSE).await;
+    }
+    Ok(())
 }
 
 async fn connect(lease: &Lease, ends: &Ends) -> io::Result<Stream> {

@@ -14,6 +14,7 @@ mod sticky;
 
 pub use self::core::{Admin, Change, Choice, Core, Member, Standing, hash};
 pub use budget::Budget;
+pub(crate) use dial::dial_two;
 pub use dial::{Dialled, NoConnection, dial};
 pub use outlier::Verdict;
 pub use server::Server;

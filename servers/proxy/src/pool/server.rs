@@ -7,6 +7,7 @@ use evenkeel::time::Instant;
 
 use crate::config;
 use crate::counters::OfServer;
+use crate::http::Lines;
 use crate::stream::Stream;
 use crate::tls::Connector;
 
@@ -19,6 +20,8 @@ pub struct Server {
     pub tls: Option<Connector>,
     /// What was counted.
     pub counters: OfServer,
+    /// Connections of HTTP/2.
+    pub lines: Lines,
     idle: Mutex<Keeping>,
 }
 
@@ -42,6 +45,7 @@ impl Server {
             config,
             tls,
             counters: OfServer::default(),
+            lines: Lines::default(),
             idle: Mutex::default(),
         }
     }
@@ -77,8 +81,11 @@ impl Server {
         self.sweep(true);
     }
 
-    /// Closes those whose time is up, or all.
+    /// Closes those whose time is up, or all. Those of HTTP/2 know their time.
     pub fn sweep(&self, all: bool) {
+        if all {
+            self.lines.close();
+        }
         let now = Instant::now();
         let is_over = |idle: &mut Idle| all || idle.until <= now || !idle.stream.is_silent();
         let over: Vec<Idle> = self.idle().streams.extract_if(.., is_over).collect();
@@ -89,7 +96,7 @@ impl Server {
 
     /// How many wait.
     pub fn idle_connections(&self) -> usize {
-        self.idle().streams.len()
+        self.idle().streams.len() + self.lines.idle()
     }
 
     fn idle(&self) -> MutexGuard<'_, Keeping> {

@@ -16,6 +16,7 @@ use crate::check::Checks;
 use crate::config::{self, Config};
 use crate::counters::OfListener;
 use crate::discovery::Discovery;
+use crate::http::All;
 use crate::pool::{Pool, Pools, Server};
 use crate::route::Router;
 use crate::slots::Slots;
@@ -37,6 +38,8 @@ pub struct Site {
     pub pools: BTreeMap<String, Arc<Watched>>,
     /// The logs of requests, by their names.
     pub logs: Logs,
+    /// What connections of HTTP/2 hold.
+    pub held: Arc<All>,
 }
 
 /// What makes a listener the same one in the next configuration: its address, and its name too if
@@ -87,6 +90,8 @@ pub struct Front {
     pub counters: Arc<OfListener>,
     /// The log of its requests.
     pub log: Option<Arc<Log>>,
+    /// What connections of HTTP/2 hold, of all listeners.
+    pub held: Arc<All>,
     leaving: watch::Receiver<bool>,
     complained: Mutex<Option<Instant>>,
 }
@@ -107,6 +112,7 @@ impl Site {
             fronts: BTreeMap::new(),
             pools: BTreeMap::new(),
             logs: Logs::new(),
+            held: Arc::new(All::new(config.process.get_ref().h2_held_bytes_max)),
         }
     }
 
@@ -163,6 +169,7 @@ impl Site {
                 log: (listener.log.as_ref())
                     .and_then(|name| logs.get(name.get_ref()))
                     .map(Arc::clone),
+                held: Arc::clone(&before.held),
                 leaving: leaving.clone(),
                 complained: Mutex::new(None),
             };
@@ -173,6 +180,7 @@ impl Site {
             fronts,
             pools,
             logs,
+            held: Arc::clone(&before.held),
         }
     }
 

@@ -54,7 +54,7 @@ impl fmt::Debug for ClientSide {
 }
 
 impl ClientSide {
-    /// Makes it.
+    /// Makes it, for servers that speak one of these protocols, if any are given.
     ///
     /// # Errors
     ///
@@ -64,9 +64,10 @@ impl ClientSide {
         own: Option<Arc<CertifiedKey>>,
         name: Option<ServerName<'static>>,
         min_version: MinVersion,
+        protocols: Vec<Vec<u8>>,
     ) -> Result<Self, String> {
         let mut hasher = DefaultHasher::new();
-        (&name, min_version).hash(&mut hasher);
+        (&name, min_version, &protocols).hash(&mut hasher);
         let provider = Arc::new(default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(min_version.versions())
@@ -83,7 +84,7 @@ impl ClientSide {
                     .with_custom_certificate_verifier(trusting)
             }
         };
-        let config = match own {
+        let mut config = match own {
             None => builder.with_no_client_auth(),
             Some(own) => {
                 for certificate in &own.cert {
@@ -92,6 +93,7 @@ impl ClientSide {
                 builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(own)))
             }
         };
+        config.alpn_protocols = protocols;
         Ok(Self {
             config,
             name,

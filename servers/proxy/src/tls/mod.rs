@@ -29,6 +29,9 @@ pub use session::{CutOff, Session};
 
 use serde::Deserialize;
 
+/// The name of HTTP/2 over TLS.
+pub const H2: &[u8] = b"h2";
+
 /// The oldest version that is spoken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 pub enum MinVersion {

@@ -76,6 +76,11 @@ impl Session {
         self.socket
     }
 
+    /// Whether both sides agreed to speak HTTP/2.
+    pub fn is_http2(&self) -> bool {
+        self.with(|tls| tls.alpn_protocol() == Some(super::H2))
+    }
+
     /// Looks at the connection.
     pub(super) fn with<T>(&self, look: impl FnOnce(&mut Connection) -> T) -> T {
         look(&mut self.state().tls)

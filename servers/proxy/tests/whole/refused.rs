@@ -87,7 +87,7 @@ fn other_requests_that_are_not_served_say_why() {
             "CONNECT",
         ),
         ("GET / HTTP/1.2\r\nHost: a\r\n\r\n", 505, "version"),
-        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, "version"),
+        ("PRI * HTTP/2.1\r\n\r\nSM\r\n\r\n", 505, "version"),
         ("GET / HTTP/1.1\r\n\r\n", 400, "Host"),
         ("GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", 400, "Host"),
         (

@@ -171,7 +171,7 @@ fn versions_and_protocols_are_agreed_on() {
     let proxy = Proxy::start(&config);
     let trust = Trust::of(&authority);
     for (spoken, agreed) in [
-        (&["h2", "http/1.1"][..], Some(&b"http/1.1"[..])),
+        (&["spdy/1", "http/1.1"][..], Some(&b"http/1.1"[..])),
         (&[][..], None),
     ] {
         let mut client = trust

@@ -2,10 +2,12 @@
 
 mod certificates;
 mod client;
+pub(crate) mod frames;
 mod names;
 mod origin;
 mod program;
 mod secured;
+pub(crate) mod two;
 
 pub(crate) use certificates::{Authority, Issued};
 pub(crate) use client::{Answer, Client, connected};

@@ -169,9 +169,8 @@ pub(crate) fn request(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Resul
     let lower = head.to_ascii_lowercase();
     let length = if header(&lower, "transfer-encoding") == Some("chunked") {
         loop {
-            // Bodies of tests do not have this in their chunks.
-            if let Some(end) = find(buffer, b"0\r\n\r\n") {
-                break end + 5;
+            if let Some(end) = end_of_chunks(buffer) {
+                break end;
             }
             if read(stream, buffer)? == 0 {
                 return Ok(None);
@@ -191,6 +190,16 @@ pub(crate) fn request(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Resul
         body: buffer.drain(..length).collect(),
         head,
     }))
+}
+
+/// Where a body in chunks ends, with its trailers.
+fn end_of_chunks(buffer: &[u8]) -> Option<usize> {
+    // Bodies of tests do not have this in their chunks.
+    let last = match buffer.starts_with(b"0\r\n") {
+        true => 0,
+        false => find(buffer, b"\r\n0\r\n")? + 2,
+    };
+    Some(last + find(&buffer[last..], b"\r\n\r\n")? + 4)
 }
 
 fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {

@@ -1,0 +1,338 @@
+//! One request and its answer, where a client or a server speaks HTTP/2.
+//!
+//! As between two that speak HTTP/1.1 ([`super::super::exchange`]): a body is sent while the answer
+//! is waited for, and something is tried again only if it can have had no effect. A server that
+//! refuses a stream, or goes and names the last stream it began with, says so of any request.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use evenkeel::time::Instant;
+use h2::RecvStream;
+
+use super::super::exchange::{Client, End, Fault, Plan, no_server, refused};
+use super::super::framing::Framing;
+use super::super::patience::Patience;
+use super::super::refusal::Refusal;
+use super::answer::{Awaited, Trouble};
+use super::body::{Broken, broken, pipe};
+use super::reply::Reply;
+use super::servers::Place;
+use super::sink::Sink;
+use super::source::Source;
+use super::upload::{Upload, answered};
+use crate::access_log::Note;
+use crate::counters::Counter;
+use crate::pool::{Dialled, Lease, Server, dial, dial_two};
+use crate::server::Front;
+use crate::socket::Ends;
+
+/// A request.
+#[derive(Debug)]
+pub(super) struct Call<'a> {
+    pub(super) front: &'a Front,
+    pub(super) ends: &'a Ends,
+    pub(super) up: Source<'a>,
+    pub(super) reply: Reply<'a>,
+}
+
+/// How a server was reached.
+#[derive(Debug)]
+enum Called {
+    One(Dialled),
+    Two(Lease, Place),
+}
+
+/// What is left after an answer.
+struct Done {
+    end: End,
+    status: u16,
+    /// The server has broken off its answer.
+    is_broken: bool,
+    server_persists: bool,
+}
+
+impl Done {
+    /// Notes what became of a request.
+    fn tell(&self, plan: &Plan, index: usize) {
+        if self.is_broken {
+            plan.pool.outcome(index, false);
+        } else {
+            plan.pool.answered(index, self.status);
+        }
+        if let Some(note) = &plan.note
+            && !self.is_broken
+            && self.end != End::Reset
+        {
+            note.whole();
+        }
+    }
+}
+
+/// Forwards a request of a client that speaks HTTP/1.1 to a server that speaks HTTP/2.
+///
+/// # Errors
+///
+/// [`Refusal`]: the client is to be answered with this, and its connection ends.
+pub(in super::super) async fn forward(client: Client<'_>, plan: &Plan) -> Result<End, Refusal> {
+    let Client {
+        stream,
+        buffer,
+        ends,
+        front,
+    } = client;
+    let stream = &*stream;
+    let up = Source::one(
+        stream,
+        buffer,
+        plan.framing,
+        front.config.head_bytes_max,
+        of_client(front, plan),
+        &front.counters.bytes_in,
+    );
+    let reply = Reply::One(stream);
+    let call = Call {
+        front,
+        ends,
+        up,
+        reply,
+    };
+    exchange(&mut { call }, plan).await
+}
+
+/// The client's time.
+pub(super) fn of_client(front: &Front, plan: &Plan) -> Patience {
+    let config = &front.config;
+    match plan.is_grpc {
+        true => Patience::each(config.timeouts.idle),
+        false => Patience::in_all(config.timeouts.body, config.body_rate_min),
+    }
+}
+
+/// The server's time.
+fn of_server(front: &Front, plan: &Plan) -> Patience {
+    Patience::each(match plan.is_grpc {
+        true => front.config.timeouts.idle,
+        false => plan.pool.config.timeouts.body,
+    })
+}
+
+/// Sends a request to a server, and its answer to the client.
+pub(super) async fn exchange(call: &mut Call<'_>, plan: &Plan) -> Result<End, Refusal> {
+    let (pool, front, ends) = (&plan.pool, call.front, call.ends);
+    pool.earn_retry();
+    let (mut tried, mut repeats) = (Vec::new(), 0);
+    loop {
+        let began = plan.note.as_ref().map(|_| Instant::now());
+        let called = tokio::select! {
+            biased;
+            _ = call.reply.gone() => return Ok(End::Close),
+            called = reach((front, ends), plan, repeats == 0, &mut tried) => called?,
+        };
+        let (lease, is_reused) = match &called {
+            Called::One(dialled) => (&dialled.lease, dialled.is_reused),
+            Called::Two(lease, place) => (lease, place.is_reused()),
+        };
+        let (server, index) = (Arc::clone(lease.server()), lease.index());
+        if let (Some(note), Some(began)) = (&plan.note, began) {
+            note.connected(&server, lease.queued, began.elapsed());
+        }
+        let trouble = match once(call, plan, called).await {
+            Ok(end) => return Ok(end),
+            Err(trouble) => trouble,
+        };
+        let (fault, may_repeat) = match trouble {
+            Trouble::Full => return Err(full()),
+            Trouble::Refused(error) => (Fault::Lost(error), call.up.is_whole),
+            Trouble::Fault(fault) => {
+                let is_lost = matches!(fault, Fault::Lost(_));
+                (fault, is_lost && is_reused && plan.is_repeatable)
+            }
+        };
+        if matches!(fault, Fault::Lost(_) | Fault::Server(_) | Fault::ServerSlow) {
+            server.counters.answer_errors.one();
+        }
+        // That a kept connection turns out to be closed says nothing of the server.
+        let is_failure = match fault {
+            Fault::Lost(_) => !is_reused,
+            Fault::Server(_) | Fault::ServerSlow => true,
+            Fault::Bad(_) | Fault::ClientSlow | Fault::ClientGone => false,
+        };
+        if is_failure {
+            pool.outcome(index, false);
+        }
+        if may_repeat && repeats < pool.config.retries.max && pool.spend_retry() {
+            server.counters.retries.one();
+            repeats += 1;
+            tried.push(index);
+            continue;
+        }
+        return refused(fault, front, plan, &server);
+    }
+}
+
+fn full() -> Refusal {
+    let why = "bodies that wait for their receivers take all the memory that they may; try again \
+               later";
+    Refusal::new(503, why)
+}
+
+async fn reach(
+    (front, ends): (&Front, &Ends),
+    plan: &Plan,
+    reuse: bool,
+    tried: &mut Vec<usize>,
+) -> Result<Called, Refusal> {
+    let (pool, key) = (&plan.pool, plan.key);
+    let called = match plan.two {
+        None => dial(pool, key, ends, reuse, tried).await.map(Called::One),
+        Some(_) => dial_two(pool, key, plan.class, (ends, &front.held), tried)
+            .await
+            .map(|(lease, place)| Called::Two(lease, place)),
+    };
+    called.map_err(|error| {
+        front.complain(&error);
+        no_server()
+    })
+}
+
+/// One attempt.
+async fn once(call: &mut Call<'_>, plan: &Plan, called: Called) -> Result<End, Trouble> {
+    let patience = of_server(call.front, plan);
+    match called {
+        Called::One(Dialled { lease, stream, .. }) => {
+            let (server, mut arrived) = (Arc::clone(lease.server()), BytesMut::new());
+            let counters = &server.counters;
+            let is_chunked = plan.framing == Framing::Chunked;
+            let head = plan.head.clone();
+            let sink = Sink::one(&stream, head, is_chunked, patience, &counters.bytes_in);
+            let awaited = Awaited::one(&stream, &mut arrived, &counters.bytes_out);
+            let done = both(call, plan, &server, sink, awaited).await?;
+            let is_shared =
+                done.server_persists && !plan.binds && server.config.send_proxy.is_none();
+            let config = &plan.pool.config;
+            if is_shared && arrived.is_empty() {
+                server.keep(stream, config.timeouts.keep, config.idle_connections_max);
+            } else if done.end != End::Reset {
+                stream.finish_now();
+            }
+            done.tell(plan, lease.index());
+            // Not before, so that whoever gets the place finds the connection.
+            drop(lease);
+            Ok(done.end)
+        }
+        Called::Two(lease, place) => {
+            let Some(request) = &plan.two else {
+                return Err(Fault::Server("speaks another protocol".to_owned()).into());
+            };
+            let is_end = plan.framing == Framing::None;
+            // It takes no more, which was not known a moment ago.
+            let sent = place.send((**request).clone(), is_end);
+            let (response, mut body) = sent.map_err(|error| Trouble::Refused(broken(error)))?;
+            let sink = Sink::two(&mut body, place.line(), patience);
+            let awaited = Awaited::Two(response);
+            let done = both(call, plan, lease.server(), sink, awaited).await?;
+            done.tell(plan, lease.index());
+            Ok(done.end)
+        }
+    }
+}
+
+/// Sends the body and the answer, at the same time.
+async fn both<'s>(
+    call: &mut Call<'_>,
+    plan: &Plan,
+    server: &'s Server,
+    mut sink: Sink<'s>,
+    mut awaited: Awaited<'s>,
+) -> Result<Done, Trouble> {
+    let Call {
+        front, up, reply, ..
+    } = call;
+    let (front, all) = (*front, &front.held);
+    let has_body = plan.framing != Framing::None;
+    let upload = pin!(async {
+        match has_body {
+            true => pipe(up, &mut sink, all, noted(plan, |note| &note.bytes_in)).await,
+            false => sink.head().await.map_err(|_| Broken::To),
+        }
+    });
+    let mut upload = Upload {
+        future: upload,
+        is_going: true,
+        is_whole: false,
+    };
+    let (mut answer, body) = answered(&mut upload, &mut awaited, reply, front, plan).await?;
+    if let Some(note) = &plan.note {
+        note.answered(answer.status.as_u16());
+    }
+    answer.change(plan, server);
+    let (framing, persists, status) = (answer.framing, answer.persists, answer.status.as_u16());
+    let has_end = matches!(reply, Reply::Two { .. }) || !plan.is_old || framing != Framing::Chunked;
+    let is_cut = has_body && !upload.is_whole;
+    let closes = !plan.persists || !has_end || front.is_closing() || is_cut;
+    let mut down = awaited.source(framing, body, (front, plan), &server.counters.bytes_out);
+    let result = match reply.begin(answer, closes, front, plan)? {
+        None => Ok(()),
+        Some(mut sink) => {
+            let noted = noted(plan, |note| &note.bytes_out);
+            let download = pipe(&mut down, &mut sink, all, noted);
+            upload.beside(download).await
+        }
+    };
+    let is_broken = matches!(result, Err(Broken::From(_) | Broken::Bad(_)));
+    let is_whole = upload.is_whole;
+    let end = match result {
+        Ok(()) if !closes => End::Next,
+        Ok(()) if has_body && !is_whole => End::Linger,
+        Ok(()) => End::Close,
+        Err(Broken::From(_) | Broken::Bad(_)) => {
+            server.counters.answer_errors.one();
+            reply.broken(has_end)
+        }
+        // What waits in the system's buffers is not kept for one who does not take it.
+        Err(Broken::To | Broken::Full) => End::Reset,
+    };
+    Ok(Done {
+        server_persists: persists && is_whole && result.is_ok(),
+        status,
+        is_broken,
+        end,
+    })
+}
+
+/// What counts for the log.
+fn noted(plan: &Plan, which: fn(&Note) -> &Counter) -> Option<&Counter> {
+    plan.note.as_deref().map(which)
+}
+
+impl<'a> Awaited<'a> {
+    /// The body of the answer.
+    fn source(
+        self,
+        framing: Framing,
+        body: Option<RecvStream>,
+        (front, plan): (&Front, &Plan),
+        counter: &'a Counter,
+    ) -> Source<'a> {
+        let patience = of_server(front, plan);
+        if framing == Framing::None {
+            return Source::none(patience);
+        }
+        match (self, body) {
+            (
+                Self::One {
+                    stream, arrived, ..
+                },
+                _,
+            ) => {
+                let max = front.config.head_bytes_max;
+                Source::one(stream, arrived, framing, max, patience, counter)
+            }
+            (Self::Two(_), Some(body)) => Source::two(body, plan.pool.config.h2.window, patience),
+            // There is one with each answer.
+            (Self::Two(_), None) => Source::none(patience),
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! A client's connection of HTTP/2: many requests at a time, each of which is a task in the class
+//! of its route.
+//!
+//! ```text
+//!  preface ──▶ streams ──▶ none for timeouts.keep_alive, or the proxy ends ──▶ GOAWAY ──▶ end
+//!                 │                                                              ▲
+//!                 └── too many frames of no use ── ENHANCE_YOUR_CALM ────────────┘
+//! ```
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::http::{Method, Request};
+use bytes::Bytes;
+use evenkeel::task::JoinSet;
+use evenkeel::time::{Instant, sleep_until, timeout, timeout_at};
+use h2::server::{Builder, Connection, SendResponse};
+use h2::{Reason, RecvStream};
+use tokio::io::AsyncReadExt;
+
+use super::super::connection::{Planned, linger, note};
+use super::super::exchange::Plan;
+use super::body::PIECE_BYTES;
+use super::call::{Call, exchange, of_client};
+use super::frames::PREFACE;
+use super::held::Line;
+use super::reply::Reply;
+use super::source::Source;
+use super::wire::{Limits, Wire};
+use super::{answer, refuse, request};
+use crate::access_log::Timed;
+use crate::server::{Front, Taken};
+use crate::sessions;
+use crate::socket::Ends;
+
+/// How long a client may take to end a connection that is to end.
+const ENDING_MAX: Duration = Duration::from_secs(1);
+
+/// How often it is looked in `timeouts.body` whether a client takes what is sent.
+const LOOKS: u32 = 4;
+
+/// How much is read at once to find out what is spoken.
+const READ_BYTES: usize = 4 * 1_024;
+
+/// What a connection begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Begun {
+    /// HTTP/1.1, or something that is to be refused there.
+    One,
+    /// HTTP/2.
+    Two,
+    /// Nothing.
+    Silent,
+}
+
+/// Finds out what is spoken: over TLS what both agreed on, and otherwise what comes.
+pub(in super::super) async fn begins(taken: &mut Taken) -> Begun {
+    let front = taken.front();
+    if front.config.h2.only {
+        return Begun::Two;
+    }
+    if let Some(session) = taken.stream.session() {
+        return match session.is_http2() {
+            true => Begun::Two,
+            false => Begun::One,
+        };
+    }
+    if !front.config.h2.enabled {
+        return Begun::One;
+    }
+    let deadline = Instant::now() + front.config.timeouts.head;
+    loop {
+        let common = taken.buffer.len().min(PREFACE.len());
+        if taken.buffer[..common] != PREFACE[..common] {
+            return Begun::One;
+        }
+        if common == PREFACE.len() {
+            return Begun::Two;
+        }
+        let read = async {
+            if taken.buffer.is_empty() {
+                return taken.stream.read_first(&mut taken.buffer, READ_BYTES).await;
+            }
+            taken.buffer.reserve(READ_BYTES);
+            (&taken.stream).read_buf(&mut taken.buffer).await
+        };
+        let read = timeout_at(deadline, read).await;
+        if !matches!(read, Ok(Ok(1..))) {
+            return match taken.buffer.is_empty() {
+                // Browsers connect in advance: silence is not worth an answer.
+                true => Begun::Silent,
+                false => Begun::One,
+            };
+        }
+    }
+}
+
+/// A request, and its answer to come.
+type Asked = (Request<RecvStream>, SendResponse<Bytes>);
+
+/// What happens to a connection.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is taken apart at once, and never kept"
+)]
+enum Event {
+    Closing,
+    Flooded,
+    Accepted(Option<Result<Asked, h2::Error>>),
+    StreamEnded,
+    Look,
+}
+
+/// Serves a connection until it ends.
+pub(in super::super) async fn serve(mut taken: Taken) {
+    let front = taken.front();
+    let line = Arc::new(Line::new(&front.held, front.config.h2.held_bytes_max));
+    let begun = std::mem::take(&mut taken.buffer);
+    let counters = Arc::clone(&front.counters);
+    let h2 = front.config.h2;
+    let wire = Wire::of_client(
+        &taken.stream,
+        begun,
+        &line,
+        [&counters.bytes_in, &counters.bytes_out],
+        Limits::new(h2.resets_max, h2.controls_max),
+    );
+    let handshake = builder(&front).handshake(wire);
+    let limit = front.config.timeouts.head;
+    let Ok(Ok(mut connection)) = timeout(limit, handshake).await else {
+        return linger(&taken.stream).await;
+    };
+    let end = streams(&taken, &front, &line, &mut connection).await;
+    drop(connection);
+    match end {
+        // Or the system might discard the GOAWAY that says why.
+        End::Said => linger(&taken.stream).await,
+        End::Reset => taken.stream.reset(),
+    }
+}
+
+fn builder(front: &Front) -> Builder {
+    let size = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
+    let h2 = front.config.h2;
+    let mut builder = Builder::new();
+    builder
+        .max_concurrent_streams(size(h2.streams_max))
+        .initial_window_size(size(h2.window))
+        .initial_connection_window_size(size(h2.connection_window))
+        .max_header_list_size(size(front.config.head_bytes_max))
+        .max_send_buffer_size(PIECE_BYTES);
+    builder
+}
+
+/// How a connection ends.
+enum End {
+    /// With a GOAWAY, or by the client.
+    Said,
+    /// So that the client sees that something is missing.
+    Reset,
+}
+
+async fn streams(
+    taken: &Taken,
+    front: &Arc<Front>,
+    line: &Arc<Line>,
+    connection: &mut Connection<Wire<'_>, Bytes>,
+) -> End {
+    let times = front.config.timeouts;
+    let mut closing = taken.closing.clone();
+    let mut serving = Serving {
+        taken,
+        front,
+        line,
+        tasks: JoinSet::new(),
+        is_ending: false,
+        idle_until: Instant::now() + times.head,
+    };
+    loop {
+        let (is_ending, tasks) = (serving.is_ending, &mut serving.tasks);
+        let look = match tasks.is_empty() && line.stood().is_zero() {
+            true => serving.idle_until,
+            false => Instant::now() + times.body / LOOKS,
+        };
+        let accepted = poll_fn(|cx| {
+            let polled = pin!(connection.accept()).poll(cx);
+            if polled.is_pending() {
+                line.rests();
+            }
+            polled
+        });
+        let event = tokio::select! {
+            biased;
+            () = line.flooded.notified() => Event::Flooded,
+            _ = closing.wait_for(|closing| *closing), if !is_ending => Event::Closing,
+            accepted = accepted => Event::Accepted(accepted),
+            Some(_) = tasks.join_next(), if !tasks.is_empty() => Event::StreamEnded,
+            () = sleep_until(look) => Event::Look,
+        };
+        if let Some(end) = serving.take(event, connection) {
+            return end;
+        }
+    }
+}
+
+/// A connection that is served.
+struct Serving<'a> {
+    taken: &'a Taken,
+    front: &'a Arc<Front>,
+    line: &'a Arc<Line>,
+    tasks: JoinSet<()>,
+    /// It takes no more requests.
+    is_ending: bool,
+    /// When it ends, if there is no request.
+    idle_until: Instant,
+}
+
+impl Serving<'_> {
+    /// Does what is to be done; returns how the connection ends, if it does.
+    fn take(&mut self, event: Event, connection: &mut Connection<Wire<'_>, Bytes>) -> Option<End> {
+        let times = self.front.config.timeouts;
+        match event {
+            Event::Accepted(Some(Ok((request, respond)))) => self.begin(request, respond),
+            Event::Accepted(Some(Err(error))) => {
+                // By h2: a head without end, or too many frames without data.
+                let is_calmed = error.reason() == Some(Reason::ENHANCE_YOUR_CALM);
+                if is_calmed && error.is_library() && !self.is_ending {
+                    self.front.counters.refused.one();
+                }
+                return Some(End::Said);
+            }
+            Event::Accepted(None) => return Some(End::Said),
+            Event::StreamEnded if self.tasks.is_empty() => {
+                sessions::rests();
+                self.rests();
+            }
+            // What came before the first of them was seen is one flood.
+            Event::Flooded if !self.is_ending => {
+                self.front.counters.refused.one();
+                let what = "a client of HTTP/2 sends too many frames of no use";
+                self.front.complain(&what);
+                connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+                self.tasks.abort_all();
+                self.ends();
+            }
+            Event::Flooded => return Some(End::Said),
+            Event::Closing => {
+                connection.graceful_shutdown();
+                self.ends();
+            }
+            Event::Look if self.line.stood() >= times.body => return Some(End::Reset),
+            Event::Look if self.tasks.is_empty() && Instant::now() >= self.idle_until => {
+                if self.is_ending {
+                    return Some(End::Said);
+                }
+                connection.graceful_shutdown();
+                self.ends();
+            }
+            Event::StreamEnded | Event::Look => {}
+        }
+        None
+    }
+
+    fn begin(&mut self, request: Request<RecvStream>, respond: SendResponse<Bytes>) {
+        if self.tasks.len() > 2 * self.front.config.h2.streams_max {
+            // Taken back, and not seen so by their tasks yet.
+            self.line.flooded.notify_one();
+        }
+        // As the configuration is now.
+        let front = self.taken.front();
+        match begin(self.taken, front, request, respond, self.line) {
+            Some((plan, stream)) => drop(self.tasks.spawn_in(plan.class, stream.run(plan))),
+            None => self.rests(),
+        }
+    }
+
+    fn ends(&mut self) {
+        self.is_ending = true;
+        self.idle_until = Instant::now() + ENDING_MAX;
+    }
+
+    /// There is no request for the moment.
+    fn rests(&mut self) {
+        let time = match self.is_ending {
+            true => ENDING_MAX,
+            false => self.front.config.timeouts.keep_alive,
+        };
+        self.idle_until = Instant::now() + time;
+    }
+}
+
+/// What a task needs for a request.
+struct Stream {
+    front: Arc<Front>,
+    ends: Ends,
+    body: RecvStream,
+    respond: SendResponse<Bytes>,
+    line: Arc<Line>,
+}
+
+/// A request that is to be forwarded; others are answered at once.
+fn begin(
+    taken: &Taken,
+    front: Arc<Front>,
+    request: Request<RecvStream>,
+    respond: SendResponse<Bytes>,
+    line: &Arc<Line>,
+) -> Option<(Plan, Stream)> {
+    front.counters.requests.one();
+    let (parts, body) = request.into_parts();
+    let of = (&taken.ends, taken.stream.session().is_some());
+    let mut note = note(&front, taken);
+    let planned = request::plan(&parts, !body.is_end_stream(), &front, of, &mut note);
+    match planned {
+        Ok(Planned::Answer(answering)) => {
+            front.counters.answered.one();
+            if let Some(note) = &note {
+                note.answered(answering.reply.status);
+                note.whole();
+            }
+            answer(respond, &answering.reply, answering.is_for_head);
+            None
+        }
+        Ok(Planned::Forward(plan)) => {
+            sessions::dials(taken.ends.client());
+            let plan = Plan { note, ..plan };
+            let stream = Stream {
+                front,
+                ends: taken.ends,
+                body,
+                respond,
+                line: Arc::clone(line),
+            };
+            Some((plan, stream))
+        }
+        Err(refusal) => {
+            front.counters.bad_requests.one();
+            let asked = format!("{} {}", parts.method, parts.uri);
+            let (client, why) = (taken.ends.client(), &refusal.why);
+            let refusals = &front.counters.refusals;
+            refusals.note(client, refusal.status, why, asked.as_bytes());
+            if let Some(note) = &note {
+                note.answered(refusal.status);
+            }
+            let is_grpc = request::is_grpc(&super::answer::lines(&parts.headers));
+            refuse(respond, &refusal, parts.method == Method::HEAD, is_grpc);
+            None
+        }
+    }
+}
+
+impl Stream {
+    async fn run(self, plan: Plan) {
+        let Self {
+            front,
+            ends,
+            body,
+            respond,
+            line,
+        } = self;
+        let window = front.config.h2.window;
+        let mut call = Call {
+            front: &front,
+            ends: &ends,
+            up: Source::two(body, window, of_client(&front, &plan)),
+            reply: Reply::Two {
+                respond,
+                body: None,
+                line,
+            },
+        };
+        let end = {
+            let mut exchange = pin!(exchange(&mut call, &plan));
+            Timed::new(exchange.as_mut(), plan.note.as_deref()).await
+        };
+        if let (Err(refusal), Some(note)) = (&end, &plan.note) {
+            note.answered(refusal.status);
+        }
+        call.reply.finish(end, &plan);
+    }
+}

@@ -1,0 +1,224 @@
+//! How many bytes of bodies are held for those who do not take them.
+//!
+//! h2 takes what it is given to send, also while the socket takes nothing, and keeps what has come
+//! of a body until it is asked for. Both have limits for each stream alone, and a client may have
+//! many streams and many connections. So there is an account of each connection, and one of all.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use evenkeel::time::Instant;
+use tokio::sync::Notify;
+
+/// What all connections together hold.
+///
+/// All accesses are `Relaxed`: the number says how many bytes there are, and guards none of them.
+#[derive(Debug)]
+pub struct All {
+    max: usize,
+    held: AtomicUsize,
+}
+
+impl All {
+    /// Nothing yet, of so many bytes.
+    pub fn new(max: usize) -> Self {
+        Self {
+            max,
+            held: AtomicUsize::new(0),
+        }
+    }
+
+    /// How many bytes are held.
+    pub fn held(&self) -> usize {
+        // Relaxed: see the type.
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// So many bytes may be held until this is dropped; `None` if that were too many.
+    pub(super) fn take(self: &Arc<Self>, bytes: usize) -> Option<Taken> {
+        self.add(bytes);
+        let taken = Taken {
+            all: Arc::clone(self),
+            bytes,
+        };
+        (self.held() <= self.max).then_some(taken)
+    }
+
+    fn add(&self, bytes: usize) {
+        // Relaxed: see the type.
+        self.held.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn sub(&self, bytes: usize) {
+        // Relaxed: see the type.
+        self.held.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Bytes that may be held.
+#[derive(Debug)]
+pub(super) struct Taken {
+    all: Arc<All>,
+    bytes: usize,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.all.sub(self.bytes);
+    }
+}
+
+/// What one connection holds of what it is to send, and how that goes.
+#[derive(Debug)]
+pub(super) struct Line {
+    all: Arc<All>,
+    max: usize,
+    state: Mutex<State>,
+    /// There is room again.
+    room: Notify,
+    /// Its peer sends too many frames of no use.
+    pub(super) flooded: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Given to be sent, and not written.
+    given: usize,
+    /// Since when the socket has taken nothing.
+    blocked: Option<Instant>,
+    /// Bytes that were read of it, in all.
+    read: u64,
+}
+
+impl Line {
+    pub(super) fn new(all: &Arc<All>, max: usize) -> Self {
+        Self {
+            all: Arc::clone(all),
+            max,
+            state: Mutex::default(),
+            room: Notify::new(),
+            flooded: Notify::new(),
+        }
+    }
+
+    /// Notes that so much was given to be sent.
+    pub(super) fn given(&self, bytes: usize) {
+        self.state().given += bytes;
+        self.all.add(bytes);
+    }
+
+    /// Notes that so much was written, some of which may have been given.
+    pub(super) fn written(&self, bytes: usize) {
+        let mut state = self.state();
+        state.blocked = None;
+        let gone = state.given.min(bytes);
+        state.given -= gone;
+        let has_room = state.given < self.max;
+        drop(state);
+        self.all.sub(gone);
+        if gone > 0 && has_room {
+            self.room.notify_waiters();
+        }
+    }
+
+    /// Notes that h2 has nothing to do. Unless it waits for the socket, all is written then, or was
+    /// dropped with its stream.
+    pub(super) fn rests(&self) {
+        let is_blocked = self.state().blocked.is_some();
+        if !is_blocked {
+            self.written(usize::MAX);
+        }
+    }
+
+    /// Notes that the socket takes nothing.
+    pub(super) fn blocked(&self) {
+        self.state().blocked.get_or_insert_with(Instant::now);
+    }
+
+    /// For how long the socket has taken nothing.
+    pub(super) fn stood(&self) -> Duration {
+        let blocked = self.state().blocked;
+        blocked.map(|since| since.elapsed()).unwrap_or_default()
+    }
+
+    /// Notes that so much has come.
+    pub(super) fn came(&self, bytes: usize) {
+        self.state().read += bytes as u64;
+    }
+
+    /// How much has come in all.
+    pub(super) fn read(&self) -> u64 {
+        self.state().read
+    }
+
+    /// Waits until more may be given.
+    pub(super) async fn room(&self) {
+        loop {
+            // Waits from here on, so that no notice is missed.
+            let notified = self.room.notified();
+            if self.state().given < self.max {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Numbers, which no panic can leave half-changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let given = self.state().given;
+        self.all.sub(given);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    #[test]
+    fn what_is_taken_is_given_back() {
+        let all = Arc::new(All::new(100));
+        let first = all.take(60).unwrap();
+        assert!(all.take(50).is_none());
+        assert_eq!(all.held(), 60, "what was refused is not held");
+        drop(first);
+        let line = Line::new(&all, 50);
+        line.given(70);
+        assert!(all.take(50).is_none(), "all count");
+        line.written(30);
+        assert_eq!(all.held(), 40);
+        drop(line);
+        assert_eq!(all.held(), 0);
+    }
+
+    #[test]
+    fn whoever_waits_for_room_goes_on_when_enough_is_written() {
+        let all = Arc::new(All::new(100));
+        let line = Line::new(&all, 50);
+        let mut context = Context::from_waker(Waker::noop());
+        line.given(70);
+        let mut room = pin!(line.room());
+        assert_eq!(room.as_mut().poll(&mut context), Poll::Pending);
+        line.written(10);
+        assert_eq!(room.as_mut().poll(&mut context), Poll::Pending);
+        line.written(11);
+        assert_eq!(room.as_mut().poll(&mut context), Poll::Ready(()));
+        // What was dropped with its stream is not written.
+        line.given(1_000);
+        line.blocked();
+        line.rests();
+        assert_eq!(all.held(), 1_049);
+        line.written(1);
+        line.rests();
+        assert_eq!(all.held(), 0);
+    }
+}
