@@ -4,8 +4,8 @@
 //! 1 460 bytes at a time. Each server in turn is started, gets all cameras, is left alone until
 //! they are there, and is measured by what the system counts for its process.
 //!
-//! MediaMTX is not fetched: `go install github.com/bluenviron/mediamtx@latest`, or its releases, and
-//! then `--mediamtx PATH`. Without it ours is measured alone.
+//! MediaMTX is not fetched: take one of its releases, and then `--mediamtx PATH`.
+//! Without it ours is measured alone.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};

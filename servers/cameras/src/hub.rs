@@ -14,10 +14,11 @@
 //! camera without slow viewers occupies one group.
 
 mod channel;
+mod event;
 mod ring;
 
 pub use channel::{ChannelStatus, Publisher, Subscriber};
-pub use ring::{Event, From, Limits};
+pub use event::{Event, From, Limits};
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,7 +29,7 @@ use evenkeel::time::Instant;
 
 use crate::media::{Moment, Track};
 use channel::Channel;
-use ring::Grain;
+use event::Grain;
 
 /// Why nothing can be published.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,8 +1,8 @@
 //! Cameras that are none: for tests, measurements, and a first look without hardware.
 //!
-//! Each answers RTSP at `/cam0`, `/cam1` and so on, and sends the same pictures again and again, one
-//! write for each packet, as cameras do. They have threads of their own and share no code with the
-//! server's way of sending.
+//! Each answers RTSP at `/cam0`, `/cam1` and so on, and sends the same pictures again and again,
+//! one write for each packet, as cameras do. They have threads of their own and share no code with
+//! the server's way of sending.
 
 mod dialogue;
 mod packets;

@@ -65,7 +65,7 @@ pub(crate) struct SimulateArguments {
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=240))]
     pub(crate) rate: u32,
     /// Kilobits a second of the grey pictures.
-    #[arg(long, default_value_t = 1_400, value_parser = clap::value_parser!(u32).range(16..=100_000))]
+    #[arg(long, default_value_t = 1_400, value_parser = kbit())]
     pub(crate) kbit: u32,
 }
 
@@ -75,6 +75,11 @@ pub(crate) struct FileArguments {
     /// The configuration, in TOML.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+}
+
+/// What a camera may send.
+fn kbit() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(16..=100_000)
 }
 
 pub(crate) fn run(arguments: Arguments) -> Outcome {

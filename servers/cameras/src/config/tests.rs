@@ -85,7 +85,8 @@ fn passwords_are_not_shown() {
         "cameras.toml",
         "[rtsp]\nlisten = \"127.0.0.1:0\"\n\
          [[rtsp.user]]\nname = \"a\"\npassword = \"hidden\"\n\
-         [camera.gate]\nurl = \"rtsp://u:hidden@192.0.2.1/\"\nuser = \"u\"\npassword = \"hidden\"\n",
+         [camera.gate]\nurl = \"rtsp://u:hidden@192.0.2.1/\"\n\
+         user = \"u\"\npassword = \"hidden\"\n",
     )
     .unwrap();
     assert!(!format!("{config:?}").contains("hidden"));

@@ -12,7 +12,8 @@ use std::time::Duration;
 use evenkeel::time::Instant;
 use tokio::sync::Notify;
 
-use super::ring::{Event, Grain, Limits, Pushed, Ring};
+use super::event::{Event, Grain, Limits};
+use super::ring::{Pushed, Ring};
 use super::{PublishError, Shared, SubscribeError, now};
 use crate::counters::Counter;
 use crate::media::{Moment, Sample, Track};

@@ -6,81 +6,9 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
+use super::event::{Event, From, Grain, Limits};
 use crate::media::{Gop, Moment, Sample, Track};
-
-/// What rings keep, and for how many.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of one camera's ring. A group that alone has more is cut in two.
-    pub camera_bytes_max: usize,
-    /// Bytes of all rings. Where they have more, a camera that has more than its part drops its
-    /// oldest groups.
-    pub all_bytes_max: usize,
-    /// How far a subscriber may be behind.
-    pub lag_max: Duration,
-    /// How long a group may last before it is cut in two.
-    pub gop_time_max: Duration,
-    /// Live subscribers of all cameras together.
-    pub subscribers_max: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            camera_bytes_max: 32 << 20,
-            all_bytes_max: 1 << 30,
-            lag_max: Duration::from_secs(10),
-            gop_time_max: Duration::from_secs(30),
-            subscribers_max: 4_096,
-        }
-    }
-}
-
-/// Where a subscription begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum From {
-    /// At the next key frame.
-    Live,
-    /// At the newest key frame that is kept, so that a picture comes at once.
-    NewestKey,
-}
-
-/// What a subscriber takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Grain {
-    Samples(From),
-    Gops,
-}
-
-/// What a subscriber is told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Event {
-    /// The next sample.
-    Sample(Sample),
-    /// The next complete group, for those who take groups.
-    Gop(Arc<Gop>),
-    /// It was too slow: groups, or what was left of the one it was in, are lost for it. What
-    /// follows begins with a key frame.
-    Lagged {
-        /// How many groups it missed at least a part of.
-        gops: u64,
-    },
-    /// How the samples that follow are encoded. Comes before the first one, at each change, and at
-    /// the beginning of each session.
-    Parameters {
-        /// The tracks.
-        tracks: Arc<[Track]>,
-        /// The generation of the groups that follow.
-        generation: u64,
-    },
-    /// The session has ended. The next one begins with `Parameters`.
-    Ended,
-    /// The camera was removed. Nothing more will come.
-    Removed,
-}
 
 /// What a push did to the ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,6 +25,8 @@ struct Cursor {
     grain: Grain,
     gop: u64,
     sample: usize,
+    /// Groups that decoding cannot begin with are left out, up to the first one with which it can.
+    wants_key: bool,
     /// The generation it was told of.
     generation: u64,
     /// The generation whose end it was told of.
@@ -234,9 +164,10 @@ impl Ring {
     /// Takes in a subscriber. Returns its key.
     pub(super) fn subscribe(&mut self, grain: Grain) -> usize {
         let newest = match grain {
-            Grain::Samples(From::NewestKey) => self.newest_key(),
+            // What is left of a session that has ended is not news.
+            Grain::Samples(From::NewestKey) if self.tracks.is_some() => self.newest_key(),
             Grain::Samples(From::Live) if self.open.is_some() => self.next + 1,
-            Grain::Samples(From::Live) | Grain::Gops => self.next,
+            Grain::Samples(_) | Grain::Gops => self.next,
         };
         let ended = if self.tracks.is_none() {
             self.generation
@@ -247,6 +178,7 @@ impl Ring {
             grain,
             gop: newest,
             sample: 0,
+            wants_key: grain != Grain::Gops,
             generation: 0,
             ended,
         };
@@ -295,6 +227,7 @@ impl Ring {
             let gops = newest - cursor.gop;
             cursor.gop = newest;
             cursor.sample = 0;
+            cursor.wants_key = cursor.grain != Grain::Gops;
             return Some(Event::Lagged { gops });
         }
         while let Some(gop) = self.closed_at(cursor.gop) {
@@ -302,6 +235,11 @@ impl Ring {
                 cursor.gop += 1;
                 return Some(Event::Gop(Arc::clone(gop)));
             }
+            if cursor.wants_key && !gop.begins_with_key {
+                cursor.gop += 1;
+                continue;
+            }
+            cursor.wants_key = false;
             if cursor.generation != gop.generation {
                 cursor.generation = gop.generation;
                 return Some(parameters(&gop.tracks, gop.generation));
@@ -327,6 +265,10 @@ impl Ring {
         if cursor.gop != self.next || cursor.grain == Grain::Gops {
             return None;
         }
+        if cursor.wants_key && !open.begins_with_key {
+            return None;
+        }
+        cursor.wants_key = false;
         if cursor.generation != open.generation {
             cursor.generation = open.generation;
             return Some(parameters(self.tracks.as_ref()?, open.generation));

@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::ring::{Event, From, Grain, Limits, Ring};
+use super::event::{Event, From, Grain, Limits};
+use super::ring::Ring;
 use super::*;
 use crate::media::{Codec, Data, Moment, Sample, Track};
 
@@ -135,7 +136,7 @@ fn who_lags_goes_on_at_the_newest_key_frame() {
         ["lagged 9", "parameters 1", "9000", "9500"]
     );
     // Who takes groups gets all that are kept.
-    assert_eq!(times(&mut ring, slow_gops)[..2], ["lagged 5", "gop 5 of 2"]);
+    assert_eq!(times(&mut ring, slow_gops)[..2], ["lagged 6", "gop 6 of 2"]);
 }
 
 #[test]
@@ -400,4 +401,22 @@ async fn all_rings_have_a_limit_together() {
     }
     let kept: Vec<usize> = hub.status().iter().map(|camera| camera.footprint).collect();
     assert!(kept[1..].iter().all(|&bytes| bytes > 1_000), "{kept:?}");
+}
+
+/// Who waits for the next key frame does not begin with a group that was cut.
+#[test]
+fn a_new_subscriber_begins_with_a_key_frame_even_if_a_group_is_cut() {
+    let limits = Limits {
+        gop_time_max: Duration::from_secs(1),
+        ..Limits::default()
+    };
+    let mut ring = ring(limits);
+    ring.push(picture(0, true, 10), at(0), None);
+    let live = ring.subscribe(Grain::Samples(From::Live));
+    for step in 1..30 {
+        ring.push(picture(step * 100, false, 10), at(step * 100), None);
+    }
+    assert!(times(&mut ring, live).is_empty());
+    ring.push(picture(3_000, true, 10), at(3_000), None);
+    assert_eq!(times(&mut ring, live), ["parameters 1", "3000"]);
 }

@@ -19,8 +19,8 @@ pub(super) struct Aac {
     frame: u32,
     /// An access unit whose end has not come.
     fragments: Option<Fragments>,
-    /// The beginning of what follows was lost, up to the next marker.
-    skips: bool,
+    /// The time of an access unit of which a part was lost, and whose rest is of no use.
+    damaged: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl Aac {
             bits,
             frame,
             fragments: None,
-            skips: false,
+            damaged: None,
         }
     }
 
@@ -57,9 +57,11 @@ impl Aac {
         dropped: &mut u64,
         out: &mut Vec<Unit>,
     ) -> Result<(), Malformed> {
-        if ordered.after_loss && self.fragments.take().is_some() {
+        if ordered.after_loss
+            && let Some(fragments) = self.fragments.take()
+        {
             *dropped += 1;
-            self.skips = true;
+            self.damaged = Some(fragments.timestamp);
         }
         let packet = &ordered.packet;
         let (sizes, mut rest) = self.sizes(&packet.payload)?;
@@ -68,7 +70,6 @@ impl Aac {
         {
             return self.fragment(ordered, size, rest, dropped, out);
         }
-        self.skips = false;
         if self.fragments.take().is_some() {
             *dropped += 1;
         }
@@ -124,8 +125,7 @@ impl Aac {
         out: &mut Vec<Unit>,
     ) -> Result<(), Malformed> {
         let packet = &ordered.packet;
-        if self.skips {
-            self.skips = !packet.marker;
+        if self.damaged == Some(packet.timestamp) {
             return Ok(());
         }
         let fragments = self.fragments.get_or_insert_with(|| Fragments {
@@ -144,7 +144,7 @@ impl Aac {
             && (!packet.marker || fragments.bytes == size);
         if !is_good {
             self.fragments = None;
-            self.skips = !packet.marker;
+            self.damaged = Some(packet.timestamp);
             *dropped += 1;
             return Err(Malformed::Nonsense {
                 codec: NAME,

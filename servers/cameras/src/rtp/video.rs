@@ -130,11 +130,10 @@ impl<F: Format> Video<F> {
         out: &mut Vec<Unit>,
     ) -> Result<(), Malformed> {
         let packet = &ordered.packet;
-        if ordered.after_loss {
-            self.lost_before = true;
-            if let Some(picture) = &mut self.picture {
-                picture.is_damaged = true;
-            }
+        if ordered.after_loss
+            && let Some(picture) = &mut self.picture
+        {
+            picture.is_damaged = true;
         }
         if self
             .picture
@@ -143,6 +142,8 @@ impl<F: Format> Video<F> {
         {
             self.complete(dropped, out);
         }
+        // After the picture before is done with: what was lost may have been of both.
+        self.lost_before |= ordered.after_loss;
         let lost_before = self.lost_before;
         let picture = self.picture.get_or_insert_with(|| Picture {
             timestamp: packet.timestamp,

@@ -10,6 +10,11 @@
 //! [`set_up`](Client::set_up), (5) [`keep_alive`](Client::keep_alive), (6)
 //! [`tear_down`](Client::tear_down).
 
+mod address;
+mod error;
+
+pub use error::ClientError;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -17,54 +22,9 @@ use rtsp_types::{Method, Request, Response, StatusCode, Url, Version, headers};
 
 use super::AGENT;
 use super::auth::{Answering, Credentials};
-use super::sdp::{self, Description, SdpError};
+use super::sdp::{self, Description};
 use super::transport::{self, Transport};
-
-/// Why a camera cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ClientError {
-    /// The camera wants to know who asks.
-    #[error(
-        "the camera asks for a user and a password; write `user` and `password` beside its url"
-    )]
-    Credentials,
-    /// It refused those that it was given.
-    #[error("the camera refuses user {0:?} or the password")]
-    Refused(String),
-    /// It asks for what is not understood.
-    #[error("the camera asks for authentication that is not supported: {0}")]
-    Challenge(String),
-    /// It refused a request.
-    #[error("the camera answers {method} with {status} {reason}{hint}")]
-    Status {
-        /// The request.
-        method: &'static str,
-        /// The number.
-        status: u16,
-        /// What it says.
-        reason: String,
-        /// What may be the cause.
-        hint: &'static str,
-    },
-    /// An answer does not fit the request.
-    #[error("the camera's answer to {method} {what}")]
-    Answer {
-        /// The request.
-        method: &'static str,
-        /// What is wrong with it.
-        what: &'static str,
-    },
-    /// It sends viewers elsewhere, again and again.
-    #[error("the camera redirects more than {REDIRECTS_MAX} times, at last to {0}")]
-    Redirects(String),
-    /// It sends viewers to an address that is none.
-    #[error("the camera redirects to {0:?}, which is no address of RTSP")]
-    Location(String),
-    /// Its description.
-    #[error(transparent)]
-    Sdp(#[from] SdpError),
-}
+use address::{credentials_of, joined};
 
 /// The most redirects that are followed.
 pub const REDIRECTS_MAX: usize = 4;
@@ -484,48 +444,6 @@ fn way(index: usize, wanted: &Wanted) -> (Option<(u8, u8)>, String) {
                 format!("RTP/AVP;unicast;client_port={port}-{reports}"),
             )
         }
-    }
-}
-
-/// A name and a password that stand in the address itself.
-fn credentials_of(url: &Url) -> Option<Credentials> {
-    let user = decoded(url.username());
-    (!user.is_empty()).then(|| Credentials {
-        user,
-        password: decoded(url.password().unwrap_or_default()),
-    })
-}
-
-/// A text without its escapes of the form `%20`.
-fn decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        rest = after;
-        let hex = (byte == b'%').then(|| after.get(..2)).flatten();
-        let hex = hex.and_then(|hex| std::str::from_utf8(hex).ok());
-        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(decoded) => {
-                bytes.push(decoded);
-                rest = &after[2..];
-            }
-            None => bytes.push(byte),
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// The address of a track. Cameras mean their words as an end to be appended, not as a relative
-/// address: what stands behind `?` stays.
-fn joined(base: &str, control: &str) -> String {
-    if control.is_empty() || control == "*" {
-        base.to_owned()
-    } else if control.contains("://") {
-        control.to_owned()
-    } else if base.ends_with('/') || control.starts_with(['/', '?']) {
-        format!("{base}{control}")
-    } else {
-        format!("{base}/{control}")
     }
 }
 

@@ -62,7 +62,7 @@ pub(super) async fn run(
                     break (End::Over, error.into());
                 }
                 packets += 1;
-                if packets % COUNT_EVERY == 0 {
+                if packets.is_multiple_of(COUNT_EVERY) {
                     status.count(feed.counts());
                     if feed.is_removed() {
                         break (End::Over, IngestError::Ended);

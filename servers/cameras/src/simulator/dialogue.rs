@@ -55,7 +55,7 @@ pub(super) fn serve(shared: &Shared, stream: TcpStream) {
             Ok(_) => return,
             // The sender has made the socket non-blocking for itself and for us.
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                std::thread::sleep(std::time::Duration::from_millis(50));
+                std::thread::sleep(std::time::Duration::from_millis(200));
             }
             Err(_) => return,
         }

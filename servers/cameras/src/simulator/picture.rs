@@ -80,7 +80,7 @@ impl Pictures {
         slice.ue(0);
         slice.ue(1);
         for _ in 0..self.macroblocks {
-            // Intra 16x16 by DC without residue; chroma by DC; quantizer as before; no coefficients.
+            // Intra 16x16 by DC; chroma by DC; quantizer as before; no coefficients.
             slice.bits(0b0010_0111, 8);
         }
         slice.finish()

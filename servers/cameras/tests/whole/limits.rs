@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::support::{Client, Program, simulator, until};
+use super::support::{Client, Program, simulator, simulator_of, until};
 
 #[test]
 fn connections_have_limits_and_who_is_refused_is_told() {
@@ -29,8 +29,9 @@ fn connections_have_limits_and_who_is_refused_is_told() {
 
 #[test]
 fn who_says_nothing_or_nonsense_is_dropped() {
-    let program = Program::start_with("patience = \"100ms\"", "");
-    program.connect().ended();
+    let hasty = Program::start_with("patience = \"100ms\"", "");
+    hasty.connect().ended();
+    let program = Program::start("");
     for nonsense in [
         &b"\x16\x03\x01\0\0"[..],
         b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -82,7 +83,7 @@ fn sessions_leave_no_descriptors_behind() {
 /// All rings together have a limit, which viewers that take nothing cannot exceed.
 #[test]
 fn viewers_that_take_nothing_do_not_fill_the_memory() {
-    let simulator = simulator();
+    let simulator = simulator_of(40_000);
     let limits = "[limits]\nmemory = \"4MiB\"\ncamera_memory = \"2MiB\"\nlag = \"60s\"\n";
     let cameras: String = (0..4)
         .map(|camera| {

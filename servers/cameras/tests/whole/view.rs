@@ -1,6 +1,6 @@
 //! Viewers by RTSP.
 
-use super::support::{Program, simulator, until};
+use super::support::{Program, simulator, simulator_of, until};
 
 #[test]
 fn pictures_come_whole_and_in_order() {
@@ -95,7 +95,7 @@ fn a_pause_stops_the_packets_and_play_begins_with_a_key_frame() {
 /// One viewer takes nothing. The others, and the camera, go on; it is dropped when its time is up.
 #[test]
 fn a_viewer_that_takes_nothing_holds_up_nobody_and_is_dropped() {
-    let simulator = simulator();
+    let simulator = simulator_of(40_000);
     let config = format!(
         "[camera.gate]\nurl = {:?}\ndelivery = \"5ms\"\n",
         simulator.url(0)

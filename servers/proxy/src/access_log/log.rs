@@ -14,7 +14,7 @@ use toml::Spanned;
 
 use super::format::Record;
 use super::queue::{Added, Queue};
-use super::sink::Sink;
+use super::sink::{Sink, Target};
 use crate::config;
 use crate::counters::Counter;
 
@@ -141,6 +141,16 @@ impl Log {
         while !self.0.queue.is_empty() || self.0.writes.load(Ordering::Acquire) {
             sleep(LOOK).await;
         }
+    }
+
+    /// Where lines go.
+    pub fn target(&self) -> &Target {
+        &self.0.config.to
+    }
+
+    /// Bytes of lines that wait.
+    pub fn waiting_bytes(&self) -> usize {
+        self.0.queue.bytes()
     }
 
     /// Lines that were written.

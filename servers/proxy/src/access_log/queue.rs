@@ -64,6 +64,10 @@ impl Queue {
         self.waiting().lines == 0
     }
 
+    pub(super) fn bytes(&self) -> usize {
+        self.waiting().bytes.len()
+    }
+
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         // At worst the count is one less than there are lines.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::table::{Table, shown};
-use super::{ERROR, cpu, errors, listeners, report, sess};
+use super::{ERROR, cpu, errors, listeners, report, rules, sess};
 use crate::config::WEIGHT_MAX;
 use crate::pool::{Admin, Pool};
 use crate::server::Context;
@@ -18,6 +18,9 @@ show cpu [json]                      processor time by class, and who has which
 show sess [ID] [FILTER...] [json]    who is connected: by client ADDRESS, listener NAME, pool NAME,
                                      server POOL/SERVER, state NAME, older SECONDS; the oldest 100,
                                      `all` 10000, or limit NUMBER
+show rates [json]                    limits of rates: how many clients, how often exceeded
+show compress [json]                 what was compressed
+show logs [json]                     what was written, what waits, and what was left out
 show errors [LISTENER] [json]        the last requests that were refused for what they say
 shutdown session ID
 shutdown sessions server POOL/SERVER
@@ -76,6 +79,9 @@ fn answer(context: &Arc<Context>, words: &[&str], as_json: bool) -> Result<Strin
     match words {
         ["show", "info"] => Ok(info(context, as_json)),
         ["show", "stat"] => Ok(table(report::stat(context), csv)),
+        ["show", what @ ("rates" | "compress" | "logs")] => {
+            Ok(table(rules::of(context, what), Table::aligned))
+        }
         ["show", "cpu"] if as_json => Ok(cpu::table(context).json()),
         ["show", "cpu"] => Ok(cpu::table(context).aligned() + &cpu::workers()),
         ["show", "servers", "state", pool @ ..] if pool.len() < 2 => {

@@ -288,7 +288,7 @@ pub(super) fn limits<'a>(
 }
 
 /// Those of listeners, by their names, and those of routes.
-fn compressions(site: &Site) -> impl Iterator<Item = (&str, &Compress)> {
+pub(super) fn compressions(site: &Site) -> impl Iterator<Item = (&str, &Compress)> {
     site.fronts.values().flat_map(|front| {
         let shared = front.router.compress();
         let shared = shared.map(|shared| (front.name.as_str(), &**shared));

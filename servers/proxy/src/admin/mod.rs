@@ -13,6 +13,7 @@ mod errors;
 mod listeners;
 mod metrics;
 mod report;
+mod rules;
 mod sess;
 mod table;
 

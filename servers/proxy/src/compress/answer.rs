@@ -104,6 +104,11 @@ impl Compress {
         }
     }
 
+    /// How many are being compressed now.
+    pub fn running(&self) -> usize {
+        self.running.load(Ordering::Relaxed)
+    }
+
     fn takes(&self, status: u16, headers: &[Header<'_>], length: Option<u64>) -> bool {
         // Parts, and answers that have no body or whose body is of no use.
         let is_whole = (200..600).contains(&status) && ![204, 205, 206, 304].contains(&status);

@@ -40,6 +40,7 @@ impl Edits {
 
     /// The same, with one header set.
     pub fn set(mut self, name: &str, value: Template) -> Self {
+        self.added.retain(|(added, _)| &**added != name);
         self.dropped.insert(name.into());
         self.set.insert(name.into(), value);
         self

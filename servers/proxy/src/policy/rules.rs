@@ -264,3 +264,6 @@ pub(crate) fn kept(known: Option<&Arc<Limiter>>, config: &RateLimit) -> Arc<Limi
         _ => Arc::new(Limiter::new(config)),
     }
 }
+
+#[cfg(test)]
+mod tests;

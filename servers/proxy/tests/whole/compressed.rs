@@ -5,6 +5,8 @@ use std::io::{Read, Write};
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
+use serde_json::Value;
+
 use super::support::{Answer, Client, LIMIT, Origin, Proxy, Reply, pattern, until, web};
 
 fn text() -> String {
@@ -84,6 +86,13 @@ fn an_answer_is_compressed_as_its_client_likes_it() {
     let answer = ask(&mut client, "/close", "gzip");
     assert_eq!(answer.header("connection"), None);
     assert_eq!(decoded(&answer), text().as_bytes());
+    let show = || -> Vec<Value> { serde_json::from_str(&proxy.ctl("show compress json")).unwrap() };
+    let shown = show();
+    assert_eq!(
+        (&shown[0]["route"], &shown[0]["answers"]),
+        (&"web".into(), &6.into())
+    );
+    until("all are done", || show()[0]["now"] == 0);
     // Who does not take it gets it as it is, and caches are told that it depends.
     for accept in ["identity", "gzip;q=0"] {
         let answer = ask(&mut client, "/", accept);

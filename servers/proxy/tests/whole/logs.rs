@@ -201,6 +201,9 @@ fn a_log_that_takes_nothing_holds_nothing_up_and_what_is_lost_is_counted() {
         info("LogLinesDropped") > 0
     });
     proxy.until_said("log main: lines are left out");
+    let shown: Vec<Value> = serde_json::from_str(&proxy.ctl("show logs json")).unwrap();
+    assert_eq!(shown[0]["log"], "main");
+    assert!(shown[0]["dropped"].as_u64() > Some(0), "{}", shown[0]);
     // When it takes some again, the next lines come.
     let mut part = [0; 65_536];
     let mut all = Vec::new();

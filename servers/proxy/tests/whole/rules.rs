@@ -2,6 +2,8 @@
 
 use std::io::{Read, Write};
 
+use serde_json::Value;
+
 use super::support::{Client, Origin, Proxy, Reply, run_command, web};
 
 /// A listener `web` with these keys and this route, and a pool `app` with a server.
@@ -32,6 +34,16 @@ fn a_client_has_its_rate_and_is_told_how_long_to_wait() {
     assert_eq!(origin.asked().len(), 3);
     assert_eq!(proxy.stat("web/FRONTEND", "req_limited"), 4);
     assert_eq!(proxy.stat("web/FRONTEND", "req_answered"), 4);
+    let rates: Vec<Value> = serde_json::from_str(&proxy.ctl("show rates json")).unwrap();
+    let rate = &rates[0];
+    assert_eq!(
+        (&rate["route"], &rate["per"]),
+        (&"web".into(), &"client".into())
+    );
+    assert_eq!(
+        (&rate["clients"], &rate["exceeded"]),
+        (&1.into(), &4.into())
+    );
     // What is known goes on after a reload, unless the limit is another one.
     proxy.ctl("reload");
     assert_eq!(proxy.connect().get("/").status, 429);

@@ -181,7 +181,10 @@ proptest! {
         let all = packets(&codec, &sent).concat();
         let mut order: Vec<usize> = (0..all.len()).collect();
         // The first one says where numbers begin.
-        order.sort_by_key(|&place| if place == 0 { 0 } else { 1 + place + keys[place % keys.len()] });
+        order.sort_by_key(|&place| match place {
+            0 => 0,
+            _ => 1 + place + keys[place % keys.len()],
+        });
         let shaken: Vec<Bytes> = order.iter().map(|&place| all[place].clone()).collect();
         let (receiver, received) = receive(format, Patience::DATAGRAMS, &shaken);
         prop_assert_eq!(bytes_of(&received), bytes_of(&sent));
@@ -215,8 +218,9 @@ proptest! {
         let (receiver, received) = receive(format, Patience::NONE, &kept);
         prop_assert_eq!(bytes_of(&received), whole);
         let last = kept.last().map(|last| Packet::parse(last).unwrap().sequence);
-        let sequences = cut.concat().iter().map(|p| Packet::parse(p).unwrap().sequence).collect::<Vec<_>>();
-        let seen = sequences.iter().position(|sequence| Some(*sequence) == last).unwrap() + 1;
+        let cut = cut.concat();
+        let sequence = |packet: &Bytes| Some(Packet::parse(packet).unwrap().sequence);
+        let seen = cut.iter().position(|packet| sequence(packet) == last).unwrap() + 1;
         prop_assert_eq!(receiver.counts().packets.lost, (seen - kept.len()) as u64);
     }
 

@@ -111,7 +111,8 @@ fn credentials_are_given_when_they_are_asked_for() {
     assert!(!again.contains("pass"), "{again}");
     // A second refusal is one of these credentials, unless only the nonce is too old.
     let stale = response(
-        "RTSP/1.0 401 Unauthorized\nWWW-Authenticate: Digest realm=\"c\", nonce=\"m\", stale=true\n",
+        "RTSP/1.0 401 Unauthorized\n\
+         WWW-Authenticate: Digest realm=\"c\", nonce=\"m\", stale=true\n",
     );
     assert!(sent(client.answer(&stale).unwrap()).contains("nonce=\"m\""));
     let refused = client.answer(&challenge);
@@ -126,7 +127,8 @@ fn credentials_are_given_when_they_are_asked_for() {
 fn stale_nonces_have_an_end() {
     let mut client = client("rtsp://u:p@192.0.2.1/a");
     let stale = response(
-        "RTSP/1.0 401 Unauthorized\nWWW-Authenticate: Digest realm=\"c\", nonce=\"m\", stale=true\n",
+        "RTSP/1.0 401 Unauthorized\n\
+         WWW-Authenticate: Digest realm=\"c\", nonce=\"m\", stale=true\n",
     );
     let refused = (0..10).find_map(|_| client.answer(&stale).err());
     assert_eq!(refused, Some(ClientError::Refused("u".to_owned())));

@@ -103,7 +103,10 @@ fn what_is_written_is_read_again() {
 proptest! {
     #[test]
     fn nonsense_does_no_harm(
-        lines in prop::collection::vec("(m=video 0 RTP/AVP [0-9]{1,3}|a=(rtpmap|fmtp|control):.*)", 0..12),
+        lines in prop::collection::vec(
+            "(m=video 0 RTP/AVP [0-9]{1,3}|a=(rtpmap|fmtp|control):.*)",
+            0..12,
+        ),
     ) {
         let text = format!("v=0\r\ns=x\r\n{}\r\n", lines.join("\r\n"));
         let _ = read(text.as_bytes());

@@ -26,8 +26,13 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 /// Cameras that send fast and have a key frame every ten pictures, so that tests are short.
 pub(crate) fn simulator() -> Simulator {
+    simulator_of(4_000)
+}
+
+/// The same with pictures of so many bytes, a hundred of them a second.
+pub(crate) fn simulator_of(bytes: usize) -> Simulator {
     let settings = Settings {
-        stream: Stream::synthetic(10, 4_000),
+        stream: Stream::synthetic(10, bytes),
         rate: 100,
         credentials: None,
     };

@@ -1,0 +1,87 @@
+//! What a server asks the program, and what it tells it to do.
+
+use std::sync::Arc;
+
+use crate::media::Track;
+use crate::rtsp::sdp::Offer;
+
+/// What a client wants to do with a camera.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Permission {
+    /// To watch it.
+    View,
+    /// To be it.
+    Publish,
+}
+
+/// What a camera has to show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// There is none of this name.
+    Unknown,
+    /// It is there, and has no session now.
+    Silent,
+    /// Its tracks.
+    Tracks(Arc<[Track]>),
+}
+
+/// What the server knows.
+pub trait Directory {
+    /// Whether anybody may do everything, so that nobody is asked who they are.
+    fn is_open(&self) -> bool;
+    /// The password of a user.
+    fn password(&self, user: &str) -> Option<String>;
+    /// Whether a user may.
+    fn may(&self, user: &str, camera: &str, what: Permission) -> bool;
+    /// What a camera has to show.
+    fn find(&self, camera: &str) -> Found;
+    /// Whether the camera is one that publishes by itself.
+    fn takes_publishers(&self, camera: &str) -> bool;
+}
+
+/// A track that a client has set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetUp {
+    /// Its number.
+    pub track: u8,
+    /// Its channels: of packets, and of reports.
+    pub channels: (u8, u8),
+}
+
+/// What to do after the reply has been sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing.
+    None,
+    /// Send these tracks of this camera.
+    Play {
+        /// The camera.
+        camera: String,
+        /// Its tracks, as they were described.
+        tracks: Arc<[Track]>,
+        /// Those that are wanted.
+        set_up: Vec<SetUp>,
+    },
+    /// Send nothing until the next [`Play`](Self::Play).
+    Pause,
+    /// Take these streams for this camera.
+    Record {
+        /// The camera.
+        camera: String,
+        /// What was announced.
+        offers: Vec<Offer>,
+        /// Those that come.
+        set_up: Vec<SetUp>,
+    },
+    /// End the connection.
+    End,
+}
+
+/// A reply, and what to do then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// The bytes to send.
+    pub bytes: Vec<u8>,
+    /// What to do then.
+    pub action: Action,
+}
