@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Runs HAProxy's own scenarios against evenkeel-proxy and HAProxy, and prints a table.
+
+    servers/proxy/conformance/run.py --proxy target/debug/evenkeel-proxy
+
+The files are HAProxy's, under the GPL, and none of them is here: they are fetched into
+target/conformance, or taken from a clone that --repository names. Each configuration goes through
+`evenkeel-proxy convert`. Needs varnishtest (the package varnish), git and python3.
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+FOLDERS = ["http-messaging", "connection", "balance", "checks"]
+LIMIT_S = 20
+
+
+def fetched(repository, revision):
+    """The scenarios in a directory of their own."""
+    target = ROOT / "target" / "conformance"
+    wanted = target / revision
+    if (wanted / "reg-tests").is_dir():
+        return wanted / "reg-tests"
+    clone = pathlib.Path(repository)
+    if not clone.is_dir():
+        clone = target / "haproxy.git"
+        command = ["git", "clone", "--bare", "--depth", "1", "--branch", revision, repository]
+        if not clone.is_dir() and subprocess.run([*command, clone]).returncode != 0:
+            sys.exit(f"error: cannot fetch {repository}: without a network, name a clone of it by "
+                     "--repository")
+    wanted.mkdir(parents=True, exist_ok=True)
+    pack = subprocess.run(["git", "-C", clone, "archive", revision, "reg-tests"],
+                          capture_output=True)
+    if pack.returncode != 0:
+        sys.exit(f"error: {clone} has no {revision}: {pack.stderr.decode()}")
+    subprocess.run(["tar", "-x", "-C", wanted], input=pack.stdout, check=True)
+    return wanted / "reg-tests"
+
+
+def reason(output):
+    """Why a scenario has failed: what cannot be converted, or what was expected."""
+    # Lines of the program stand in the log with its name and a bar.
+    plain = [re.sub(r"^.*?debug\|", "", line) for line in output.splitlines()]
+    found = [re.search(r"haproxy\.cfg:\d+: error: (.*)", line) for line in plain]
+    errors = [one.group(1) for one in found if one]
+    # A section of which nothing is left has other errors.
+    errors.sort(key=lambda error: "sends nothing" in error or "listens anywhere" in error)
+    if errors:
+        return "not converted: " + re.sub(r'"[^"]*:\d+"', "an address", errors[0])
+    for line in plain:
+        if found := re.search(r"haproxy\.cfg:\d+.*|the result:\d+.*", line):
+            return found.group(0)
+    for line in output.splitlines():
+        if line.startswith("----"):
+            return re.sub(r"^----\s+", "", line)
+    return "it did not end in time"
+
+
+def run(scenario, program, proxy):
+    environment = dict(os.environ, HAPROXY_PROGRAM=str(program), EVENKEEL_PROXY=str(proxy),
+                       HAPROXY_TEST_TIMEOUT="5s")
+    command = ["varnishtest", "-t", str(LIMIT_S), "-Dno-htx=", str(scenario)]
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True,
+                              errors="replace", timeout=LIMIT_S + 10)
+    except subprocess.TimeoutExpired:
+        return "fails", "it did not end in time"
+    if done.returncode == 0:
+        return "passes", ""
+    if done.returncode == 77:
+        return "skipped", ""
+    return "fails", reason(done.stdout + done.stderr)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--proxy", default=ROOT / "target" / "debug" / "evenkeel-proxy")
+    parser.add_argument("--repository", default="https://github.com/haproxy/haproxy.git")
+    parser.add_argument("--revision", default="v2.6.0")
+    parser.add_argument("--haproxy", default=shutil.which("haproxy"))
+    parser.add_argument("names", nargs="*", help="parts of the scenarios' names")
+    options = parser.parse_args()
+    if not shutil.which("varnishtest"):
+        sys.exit("error: varnishtest is not installed: it is in the package varnish")
+    proxy = pathlib.Path(options.proxy).resolve()
+    if not proxy.is_file():
+        sys.exit(f"error: {proxy} is not there: build it by `cargo build -p proxy`")
+    folder = fetched(options.repository, options.revision)
+    counts = {}
+    print("| scenario | HAProxy | evenkeel-proxy | why not |\n|---|---|---|---|")
+    for part in FOLDERS:
+        for scenario in sorted((folder / part).glob("*.vtc")):
+            name = f"{part}/{scenario.stem}"
+            if options.names and not any(word in name for word in options.names):
+                continue
+            peer = run(scenario, options.haproxy, proxy)[0] if options.haproxy else "-"
+            ours, why = run(scenario, HERE / "haproxy.py", proxy)
+            counts[(peer, ours)] = counts.get((peer, ours), 0) + 1
+            print(f"| {name} | {peer} | {ours} | {why.replace('|', '/')[:90]} |", flush=True)
+    for (peer, ours), count in sorted(counts.items()):
+        print(f"HAProxy {peer}, evenkeel-proxy {ours}: {count}")
+
+
+if __name__ == "__main__":
+    main()
