@@ -79,9 +79,6 @@ fn answer(context: &Arc<Context>, words: &[&str], as_json: bool) -> Result<Strin
     match words {
         ["show", "info"] => Ok(info(context, as_json)),
         ["show", "stat"] => Ok(table(report::stat(context), csv)),
-        ["show", what @ ("rates" | "compress" | "logs")] => {
-            Ok(table(rules::of(context, what), Table::aligned))
-        }
         ["show", "cpu"] if as_json => Ok(cpu::table(context).json()),
         ["show", "cpu"] => Ok(cpu::table(context).aligned() + &cpu::workers()),
         ["show", "servers", "state", pool @ ..] if pool.len() < 2 => {
@@ -133,11 +130,27 @@ fn answer(context: &Arc<Context>, words: &[&str], as_json: bool) -> Result<Strin
         ["set", "maxconn", what @ ..] => listeners::set_max(context, what),
         ["clear", "counters"] | ["clear", "counters", "all"] => Ok(listeners::clear(context)),
         ["help"] | [] => Ok(HELP.to_owned()),
-        _ => Err(format!(
-            "there is no command {:?}; `help` lists them",
-            words.join(" ")
-        )),
+        words => of_rules(context, words, as_json),
     }
+}
+
+/// The commands about rules.
+fn of_rules(context: &Context, words: &[&str], as_json: bool) -> Result<String, String> {
+    let table = match words {
+        ["show", "rates"] => rules::rates(context),
+        ["show", "compress"] => rules::compress(context),
+        ["show", "logs"] => rules::logs(context),
+        _ => {
+            return Err(format!(
+                "there is no command {:?}; `help` lists them",
+                words.join(" ")
+            ));
+        }
+    };
+    Ok(match as_json {
+        true => table.json(),
+        false => table.aligned(),
+    })
 }
 
 fn info(context: &Context, as_json: bool) -> String {

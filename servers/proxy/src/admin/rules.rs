@@ -7,17 +7,8 @@ use super::table::Table;
 use crate::config::Per;
 use crate::server::Context;
 
-/// What one of these commands shows.
-pub(super) fn of(context: &Context, what: &str) -> Table {
-    match what {
-        "rates" => rates(context),
-        "compress" => compress(context),
-        _ => logs(context),
-    }
-}
-
 /// Limits of rates, of listeners and routes.
-fn rates(context: &Context) -> Table {
+pub(super) fn rates(context: &Context) -> Table {
     let mut table = Table::new(&[
         "route",
         "per",
@@ -51,7 +42,7 @@ fn rates(context: &Context) -> Table {
 }
 
 /// Compressions, of listeners and routes.
-fn compress(context: &Context) -> Table {
+pub(super) fn compress(context: &Context) -> Table {
     let mut table = Table::new(&[
         "route",
         "now",
@@ -74,7 +65,7 @@ fn compress(context: &Context) -> Table {
 }
 
 /// Logs of requests.
-fn logs(context: &Context) -> Table {
+pub(super) fn logs(context: &Context) -> Table {
     let mut table = Table::new(&["log", "to", "waiting_bytes", "lines", "dropped"]);
     for (name, log) in &context.site().logs {
         table.row(vec![
