@@ -546,3 +546,25 @@ async fn bytes_behind_urgent_data_are_moved_as_well() {
     let moved = within(relay).await.unwrap().unwrap();
     assert_eq!(moved.forth, sent.len() as u64);
 }
+
+/// After a wait a splice goes on, and at urgent data it says that nothing is there.
+#[cfg(target_os = "linux")]
+#[evenkeel::test]
+async fn bytes_behind_urgent_data_do_not_wait_for_more() {
+    let ((mut client, mut a), (mut b, mut origin)) = (tcp().await, tcp().await);
+    let sent = pattern(65_000, 0);
+    let (before, behind) = sent.split_at(60_000);
+    // So much that the relay splices, and then waits.
+    within(client.write_all(before)).await.unwrap();
+    let relay = evenkeel::spawn(async move { splice_bidirectional(&mut a, &mut b).await });
+    let mut heard = vec![0; sent.len()];
+    let (first, rest) = heard.split_at_mut(before.len());
+    within(origin.read_exact(first)).await.unwrap();
+    let urgent = socket2::SockRef::from(&client).send_out_of_band(b"!");
+    assert_eq!(urgent.unwrap(), 1);
+    within(client.write_all(behind)).await.unwrap();
+    within(origin.read_exact(rest)).await.unwrap();
+    assert!(heard == sent);
+    drop((client, origin));
+    within(relay).await.unwrap().unwrap();
+}

@@ -41,6 +41,12 @@ pub(super) fn peek(socket: &impl AsFd, buf: &mut ReadBuf<'_>) -> io::Result<usiz
     received.map(|(len, ())| len)
 }
 
+/// Fails with `WouldBlock` if there is nothing to read, and takes nothing.
+pub(super) fn look_ahead(socket: &impl AsFd) -> io::Result<usize> {
+    let (_, len) = rustix::net::recv(socket, &mut [0_u8], RecvFlags::PEEK)?;
+    Ok(len)
+}
+
 pub(super) fn recv_from(socket: &impl AsFd, buf: &mut ReadBuf<'_>) -> io::Result<SockAddr> {
     fill(buf, |unfilled| SockRef::from(socket).recv_from(unfilled)).map(|(_, from)| from)
 }

@@ -14,7 +14,7 @@
 //!
 //! Whether it reads into a pipe goes by how much reads bring. A read that fills the buffer shows
 //! that there is more, and the next is one by pipe; a transfer by pipe that brings little is
-//! followed by a copy.
+//! followed by a copy. A wait changes nothing of that.
 
 use std::io;
 use std::pin::Pin;
@@ -53,13 +53,15 @@ pub(super) trait Splicer<R, W> {
     /// An empty pipe, if there is one.
     fn lend(&self, from: &R) -> Option<Lent>;
 
-    /// Fills an empty pipe; 0 is the end of the stream.
+    /// Fills an empty pipe; 0 is the end of the stream, or that a pipe cannot take what comes next,
+    /// if `doubts` asks for that.
     fn poll_fill(
         &self,
         cx: &mut Context<'_>,
         from: &R,
         pipe: &Lent,
         len: usize,
+        doubts: bool,
     ) -> Poll<io::Result<usize>>;
 
     /// Writes what is in the pipe.
@@ -76,6 +78,9 @@ pub(super) struct Flow {
     sends_end: bool,
     /// Whether the next read goes by pipe.
     is_wide: bool,
+    /// Whether a transfer by pipe has brought something in this poll, so that it may well bring
+    /// nothing now.
+    has_filled: bool,
     /// Whether bytes were written since the last flush.
     wrote: bool,
 }
@@ -103,6 +108,7 @@ impl Flow {
             left: u64::MAX,
             sends_end: true,
             is_wide: false,
+            has_filled: false,
             wrote: false,
         }
     }
@@ -128,6 +134,7 @@ impl Flow {
         W: AsyncWrite + Unpin,
         S: Splicer<R, W>,
     {
+        self.has_filled = false;
         let polled = self.poll_within(cx, ends, BYTES_PER_POLL);
         self.let_go();
         polled
@@ -194,12 +201,14 @@ impl Flow {
             };
             let len = usize::try_from(self.left).map_or(FILL, |left| left.min(FILL));
             // At TCP's urgent data it says that nothing is there, or that the stream has ended. So
-            // after a wait, and at the end, a read decides.
-            self.is_wide = false;
-            let count = ready!(ends.splicer.poll_fill(cx, ends.from, pipe, len))?;
+            // if it brings nothing although an event came, and at the end, a read decides.
+            let doubts = !self.has_filled;
+            let filled = ends.splicer.poll_fill(cx, ends.from, pipe, len, doubts);
+            let count = ready!(filled)?;
+            self.is_wide = count as u64 >= WIDE;
             if count > 0 {
                 pipe.note_filled(count);
-                self.is_wide = count as u64 >= WIDE;
+                self.has_filled = true;
                 return Poll::Ready(Ok(count));
             }
         }

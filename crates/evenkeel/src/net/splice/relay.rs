@@ -224,6 +224,7 @@ impl<R, W> Splicer<R, W> for ByCopy {
         _from: &R,
         _pipe: &Lent,
         _len: usize,
+        _doubts: bool,
     ) -> Poll<io::Result<usize>> {
         unreachable!("there is no pipe")
     }

@@ -11,6 +11,7 @@ use crate::io::pipes::{self, Lent, Pipes};
 use crate::net::TcpStream;
 #[cfg(unix)]
 use crate::net::UnixStream;
+use crate::net::read;
 use crate::net::source::{Direction, Source};
 use crate::net::stream::{self, Stream};
 
@@ -26,7 +27,12 @@ mod sealed {
 
     pub trait Socket {
         fn pipes(&self) -> PipesOf<'_>;
-        fn poll_fill(&self, cx: &mut Context<'_>, pipe: PipeOf<'_>) -> Poll<io::Result<usize>>;
+        fn poll_fill(
+            &self,
+            cx: &mut Context<'_>,
+            pipe: PipeOf<'_>,
+            doubts: bool,
+        ) -> Poll<io::Result<usize>>;
         fn poll_drain(&self, cx: &mut Context<'_>, pipe: PipeOf<'_>) -> Poll<io::Result<usize>>;
         fn poll_take(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>>;
         fn poll_put(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>>;
@@ -50,8 +56,13 @@ macro_rules! socket {
                 PipesOf(pipes_of(self.source()))
             }
 
-            fn poll_fill(&self, cx: &mut Context<'_>, pipe: PipeOf<'_>) -> Poll<io::Result<usize>> {
-                poll_fill(self.source(), cx, pipe)
+            fn poll_fill(
+                &self,
+                cx: &mut Context<'_>,
+                pipe: PipeOf<'_>,
+                doubts: bool,
+            ) -> Poll<io::Result<usize>> {
+                poll_fill(self.source(), cx, pipe, doubts)
             }
 
             fn poll_drain(
@@ -93,12 +104,18 @@ fn poll_fill<S: Stream>(
     source: &Source<S>,
     cx: &mut Context<'_>,
     PipeOf(pipe, len): PipeOf<'_>,
+    doubts: bool,
 ) -> Poll<io::Result<usize>> {
     // The pipe is empty, so `WouldBlock` is about the socket. A short transfer, on the other hand,
     // may be about the pipe, so nothing follows from it.
     debug_assert_eq!(pipe.len(), 0);
     source.poll_transfer(cx, Direction::Read, 0, |socket| {
-        pipes::fill(socket, pipe.pipe(), len)
+        match pipes::fill(socket, pipe.pipe(), len) {
+            Err(error) if doubts && error.kind() == io::ErrorKind::WouldBlock => {
+                read::look_ahead(socket).map(|_| 0)
+            }
+            filled => filled,
+        }
     })
 }
 
@@ -164,8 +181,9 @@ impl<'a, A: Socket, B: Socket> Splicer<Borrowed<'a, A>, Borrowed<'a, B>> for ByP
         from: &Borrowed<'a, A>,
         pipe: &Lent,
         len: usize,
+        doubts: bool,
     ) -> Poll<io::Result<usize>> {
-        from.0.poll_fill(cx, PipeOf(pipe, len))
+        from.0.poll_fill(cx, PipeOf(pipe, len), doubts)
     }
 
     fn poll_drain(
