@@ -95,7 +95,9 @@ fn a_connection_needs_no_surplus_system_call() {
     let few = CONNECTIONS / 10;
     assert!(of("connect") >= CONNECTIONS, "{table}");
     assert!(of("epoll_ctl") <= 2 * CONNECTIONS + few, "{table}");
-    for surplus in ["getpeername", "getsockopt", "shutdown"] {
+    // Whether the peer has answered is asked once, which spares a wait.
+    assert!(of("getpeername") <= CONNECTIONS + few, "{table}");
+    for surplus in ["getsockopt", "shutdown"] {
         assert!(of(surplus) <= few, "{surplus}: {table}");
     }
 }

@@ -104,7 +104,8 @@ impl<E: AsRawFd> Source<E> {
         Self::with_readiness(io, Ready::EMPTY)
     }
 
-    fn with_readiness(io: E, ready: Ready) -> io::Result<Self> {
+    /// As [`new_pending`](Source::new_pending), for one on which these directions may be tried.
+    pub(crate) fn with_readiness(io: E, ready: Ready) -> io::Result<Self> {
         let runtime = Handle::try_current().map_err(io::Error::other)?;
         let mut source = Self::on(runtime, io, ready);
         *source.handed_out.get_mut() = false;
