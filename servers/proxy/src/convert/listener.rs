@@ -10,9 +10,6 @@ use super::settings::Settings;
 use super::toml::{Table, text};
 use super::values::{self, At};
 
-/// Whether clients of mode `http` may speak HTTP/2.
-const SPEAKS_H2: bool = false;
-
 /// Where a request goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum To {
@@ -118,6 +115,10 @@ impl Listener<'_> {
         self.limits(&mut table);
         self.log(&mut table);
         if settings.is_http {
+            if self.bind.tls.is_some() {
+                // HAProxy offers it by alpn alone, of which h2 is not converted.
+                table.key("h2", "{ enabled = false }");
+            }
             self.compression(&list, &mut table);
             self.forwarded(&ruled, &list, &mut table);
             ruled.request.write("request", &mut table);
@@ -494,9 +495,9 @@ impl Listener<'_> {
             table.key("tickets", "false");
         }
         if self.part.settings.is_http {
-            if tls.alpn.iter().any(|name| name == "h2") && !SPEAKS_H2 {
-                self.remarks
-                    .error(self.bind.line, "HTTP/2 is not spoken: drop h2 from alpn");
+            if tls.alpn.iter().any(|name| name == "h2") {
+                let said = "what is said of HTTP/2 is not converted: drop h2 from alpn";
+                self.remarks.error(self.bind.line, said);
             }
         } else if !tls.alpn.is_empty() {
             let names: Vec<String> = tls.alpn.iter().map(|name| text(name)).collect();
