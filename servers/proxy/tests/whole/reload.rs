@@ -211,7 +211,7 @@ fn who_waits_when_a_listener_is_removed_is_served() {
     std::thread::scope(|scope| {
         let reload = scope.spawn(|| proxy.ctl("reload"));
         until("it is removed", || {
-            !proxy.ctl("show stat").contains("b,FRONTEND")
+            !proxy.ctl("show stat").contains("\nb,FRONTEND")
         });
         drop(taken);
         for client in &mut waiting {
