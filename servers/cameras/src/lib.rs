@@ -1,4 +1,4 @@
-//! A server for network cameras on Evenkeel: takes their streams, and passes them on.
+//! A server for network cameras on Evenkeel: takes their streams, records them and passes them on.
 //!
 //! - [`media`]: tracks, samples and groups of pictures, which all parts speak of.
 //! - [`config`]: what the operator wrote, and what is wrong with it.
@@ -7,6 +7,8 @@
 //! - [`hub`]: from each camera to all that want its samples.
 //! - [`serve`]: viewers and publishers by RTSP.
 //! - [`rtsp`]: the protocol of cameras, both sides of it, and [`rtp`]: packets. No I/O.
+//! - [`mp4`]: fragments of MP4; [`record`]: files of them on disks.
+//! - [`watch`]: the page, and what programs ask over HTTP.
 //! - [`simulator`]: cameras that are none.
 //! - [`slots`] and [`counters`]: limits of connections, and what was counted.
 
@@ -18,9 +20,15 @@ pub mod hub;
 pub mod ingest;
 pub mod media;
 mod metrics;
+pub mod mp4;
+pub mod record;
 pub mod rtp;
 pub mod rtsp;
 pub mod serve;
 pub mod server;
 pub mod simulator;
 pub mod slots;
+pub mod watch;
+
+#[cfg(test)]
+mod testing;

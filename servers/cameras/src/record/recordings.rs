@@ -1,0 +1,303 @@
+//! All volumes and cameras that are recorded.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use evenkeel::Class;
+use evenkeel::task::JoinHandle;
+use tokio::sync::watch;
+
+use super::backlog::{Budgets, Waiting};
+use super::disk::{Disk, LocalDisk};
+use super::gap::{Gap, Reason};
+use super::queues::{Queue, Queues};
+use super::report::{Report, Reported};
+use super::retention::{CameraLimits, VolumeLimits};
+use super::timeline::Timeline;
+use super::volume::{Volume, VolumeStatus};
+use super::writer::Writer;
+use crate::hub::{Event, Hub, SubscribeError, Subscriber};
+use crate::media::Gop;
+use crate::mp4::origin::unix_us;
+
+/// How recordings are made.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// How long a segment is, and up to the next key frame.
+    pub segment: Duration,
+    /// How often volumes are synced: what a loss of power may cost.
+    pub sync_every: Duration,
+    /// What may wait for disks.
+    pub budgets: Budgets,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            segment: Duration::from_secs(60),
+            sync_every: Duration::from_secs(5),
+            budgets: Budgets::default(),
+        }
+    }
+}
+
+/// Why a camera is not recorded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// There is no such volume.
+    #[error("there is no volume named {0:?}; add it to the configuration first")]
+    UnknownVolume(String),
+    /// It is recorded already.
+    #[error("camera {0:?} is recorded already")]
+    Already(String),
+    /// There is no such camera.
+    #[error(transparent)]
+    Camera(#[from] SubscribeError),
+}
+
+/// All recordings.
+pub struct Recordings<D: Disk = LocalDisk> {
+    settings: Settings,
+    boot_us: i64,
+    queues: Arc<Queues>,
+    volumes: BTreeMap<String, Arc<Volume<D>>>,
+    cameras: Mutex<BTreeMap<String, Camera<D>>>,
+    rounds: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// A camera that is recorded.
+struct Camera<D: Disk> {
+    volume: Arc<Volume<D>>,
+    queue: Arc<Queue>,
+    report: Arc<Report>,
+    stop: watch::Sender<bool>,
+    takes: JoinHandle<()>,
+    writes: JoinHandle<()>,
+}
+
+/// How the recording of a camera is doing.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct CameraStatus {
+    /// The camera.
+    pub camera: String,
+    /// Its volume.
+    pub volume: String,
+    /// What waits for the disk.
+    pub waiting: Waiting,
+    /// What its tasks say.
+    pub reported: Reported,
+    /// Bytes of its complete segments.
+    pub bytes: u64,
+    /// When the oldest one begins.
+    pub oldest_ms: Option<u64>,
+}
+
+impl<D: Disk> Recordings<D> {
+    /// Makes volumes ready, by their names. Cameras are added before [`start`](Self::start).
+    pub fn new(
+        settings: Settings,
+        disks: Vec<(String, D, VolumeLimits)>,
+        others: CameraLimits,
+    ) -> Self {
+        let volumes = disks.into_iter().map(|(name, disk, limits)| {
+            let volume = Volume::new(&name, disk, limits, others);
+            (name, volume)
+        });
+        Self {
+            settings,
+            boot_us: unix_us(SystemTime::now()),
+            queues: Queues::new(settings.budgets),
+            volumes: volumes.collect(),
+            cameras: Mutex::default(),
+            rounds: Mutex::default(),
+        }
+    }
+
+    /// Begins the rounds in which volumes are synced and trimmed.
+    pub fn start(&self) {
+        let mut rounds = self.rounds();
+        for volume in self.volumes.values() {
+            let syncs = Arc::clone(volume).sync_rounds(self.settings.sync_every);
+            rounds.push(evenkeel::spawn_in(Class::BULK, syncs));
+            let trims = Arc::clone(volume).trim_rounds();
+            rounds.push(evenkeel::spawn_in(Class::BULK, trims));
+        }
+    }
+
+    /// Records a camera of the hub on a volume, until it is removed from either.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError`].
+    pub fn record(
+        &self,
+        hub: &Hub,
+        camera: &str,
+        volume: &str,
+        limits: CameraLimits,
+    ) -> Result<(), RecordError> {
+        let unknown = || RecordError::UnknownVolume(volume.to_owned());
+        let volume = self.volumes.get(volume).ok_or_else(unknown)?;
+        let mut cameras = self.cameras();
+        if cameras.contains_key(camera) {
+            return Err(RecordError::Already(camera.to_owned()));
+        }
+        let gops = hub.subscribe_gops(camera)?;
+        volume.announce(camera);
+        volume.set_limits(camera, limits);
+        let report = Arc::new(Report::default());
+        let queue = Arc::new(self.queues.queue(&report));
+        let (stop, stopped) = watch::channel(false);
+        let takes = evenkeel::spawn(take(gops, Arc::clone(&queue), Arc::clone(&report)));
+        let writer = Writer {
+            camera: camera.to_owned(),
+            volume: Arc::clone(volume),
+            queue: Arc::clone(&queue),
+            timeline: Timeline::new(self.settings.segment),
+            report: Arc::clone(&report),
+            boot_us: self.boot_us,
+            stop: stopped,
+        };
+        let recorded = Camera {
+            volume: Arc::clone(volume),
+            queue,
+            report,
+            stop,
+            takes,
+            writes: evenkeel::spawn_in(Class::BULK, writer.run()),
+        };
+        cameras.insert(camera.to_owned(), recorded);
+        Ok(())
+    }
+
+    /// Records a camera no longer. What waits is still written; what was recorded stays.
+    pub fn forget(&self, camera: &str) -> bool {
+        let Some(recorded) = self.cameras().remove(camera) else {
+            return false;
+        };
+        recorded.takes.abort();
+        // The writer may have ended by itself.
+        _ = recorded.stop.send(true);
+        true
+    }
+
+    /// The volume on which a camera is recorded.
+    pub fn volume_of(&self, camera: &str) -> Option<Arc<Volume<D>>> {
+        self.cameras().get(camera).map(|it| Arc::clone(&it.volume))
+    }
+
+    /// How each camera is doing.
+    pub fn cameras_status(&self) -> Vec<CameraStatus> {
+        let cameras = self.cameras();
+        cameras.iter().map(|(name, it)| status(name, it)).collect()
+    }
+
+    /// How this camera is doing; `None` if it is not recorded.
+    pub fn status_of(&self, camera: &str) -> Option<CameraStatus> {
+        self.cameras().get(camera).map(|it| status(camera, it))
+    }
+
+    /// How each volume is doing.
+    pub fn volumes_status(&self) -> Vec<VolumeStatus> {
+        self.volumes
+            .values()
+            .map(|volume| volume.status())
+            .collect()
+    }
+
+    /// Bytes that wait for disks.
+    pub fn waiting_bytes(&self) -> usize {
+        self.queues.bytes()
+    }
+
+    /// Ends all recordings: what waits is written, within this time. What is not is lost; segments
+    /// are then completed by the next start. Returns the cameras that did not come to their end.
+    pub async fn end(&self, limit: Duration) -> Vec<String> {
+        for round in std::mem::take(&mut *self.rounds()) {
+            round.abort();
+        }
+        let cameras = std::mem::take(&mut *self.cameras());
+        let until = evenkeel::time::Instant::now() + limit;
+        for recorded in cameras.values() {
+            recorded.takes.abort();
+            _ = recorded.stop.send(true);
+        }
+        let mut late = Vec::new();
+        for (name, recorded) in cameras {
+            if evenkeel::time::timeout_at(until, recorded.writes)
+                .await
+                .is_err()
+            {
+                late.push(name);
+            }
+        }
+        for volume in self.volumes.values() {
+            // One that hangs has no more to say.
+            _ = evenkeel::time::timeout_at(until, volume.sync()).await;
+        }
+        late
+    }
+
+    fn rounds(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        // A list, which no panic leaves half-changed.
+        self.rounds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cameras(&self) -> MutexGuard<'_, BTreeMap<String, Camera<D>>> {
+        // A map, which no panic leaves half-changed.
+        self.cameras.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn status<D: Disk>(name: &str, camera: &Camera<D>) -> CameraStatus {
+    let (bytes, oldest_ms) = camera.volume.held(name);
+    CameraStatus {
+        camera: name.to_owned(),
+        volume: camera.volume.name().to_owned(),
+        waiting: camera.queue.waiting(),
+        reported: camera.report.read(),
+        bytes,
+        oldest_ms,
+    }
+}
+
+/// Takes groups from the hub into the backlog. It waits for nothing else, so it is never late for
+/// long, whatever disks do.
+async fn take(mut gops: Subscriber, queue: Arc<Queue>, report: Arc<Report>) {
+    let mut last: Option<Arc<Gop>> = None;
+    let mut missed = 0;
+    loop {
+        match gops.next().await {
+            Event::Gop(gop) => {
+                if missed > 0 {
+                    let gap = missing(last.as_deref(), &gop, std::mem::take(&mut missed));
+                    report.lost(gap);
+                    queue.missing(gap);
+                }
+                last = Some(Arc::clone(&gop));
+                queue.push(gop);
+            }
+            Event::Lagged { gops } => missed += gops,
+            Event::Removed => return,
+            _ => {}
+        }
+    }
+}
+
+/// Groups that the hub no longer had.
+fn missing(before: Option<&Gop>, after: &Gop, gops: u64) -> Gap {
+    let until_us = unix_us(after.start.wall);
+    Gap {
+        reason: Reason::Lagged,
+        gops: u32::try_from(gops).unwrap_or(u32::MAX),
+        bytes: 0,
+        from_us: before.map_or(until_us, |gop| unix_us(gop.end.wall)),
+        until_us,
+    }
+}
+
+#[cfg(test)]
+mod tests;

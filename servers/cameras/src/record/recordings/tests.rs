@@ -1,0 +1,330 @@
+//! Recordings of cameras on disks that work, hang, are full, and refuse.
+
+use std::path::Path;
+
+use evenkeel::runtime::Builder;
+
+use super::*;
+use crate::hub::{Limits, Publisher};
+use crate::media::Sample;
+use crate::record::clip::{Clip, ClipError, Purpose};
+use crate::record::disk::memory::MemoryDisk;
+use crate::record::listing::{Missing, Range, ranges};
+use crate::record::names::Name;
+use crate::testing::{PICTURE, sample, video};
+
+/// How long something is waited for.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Recordings on two disks, `a` and `b`, of the cameras `yard` and `door`.
+struct Site {
+    hub: Arc<Hub>,
+    disks: [MemoryDisk; 2],
+    recordings: Recordings<MemoryDisk>,
+}
+
+impl Site {
+    fn new(budgets: Budgets) -> Self {
+        Self::on([MemoryDisk::new(), MemoryDisk::new()], budgets)
+    }
+
+    fn on(disks: [MemoryDisk; 2], budgets: Budgets) -> Self {
+        let hub = Hub::new(Limits::default());
+        let settings = Settings {
+            sync_every: Duration::from_millis(10),
+            budgets,
+            ..Settings::default()
+        };
+        let volumes = ["a", "b"]
+            .iter()
+            .zip(&disks)
+            .map(|(name, disk)| ((*name).to_owned(), disk.clone(), VolumeLimits::default()));
+        let recordings = Recordings::new(settings, volumes.collect(), CameraLimits::default());
+        for (camera, volume) in [("yard", "a"), ("door", "b")] {
+            hub.add(camera).unwrap();
+            recordings
+                .record(&hub, camera, volume, CameraLimits::default())
+                .unwrap();
+        }
+        recordings.start();
+        Self {
+            hub,
+            disks,
+            recordings,
+        }
+    }
+
+    fn status(&self, camera: &str) -> CameraStatus {
+        self.recordings.status_of(camera).unwrap()
+    }
+
+    async fn until(&self, what: &str, mut done: impl FnMut(&Self) -> bool) {
+        let waits = async {
+            while !done(self) {
+                evenkeel::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        let waited = evenkeel::time::timeout(LIMIT, waits).await;
+        assert!(
+            waited.is_ok(),
+            "{what}: {:?}",
+            self.recordings.cameras_status()
+        );
+    }
+
+    async fn until_written(&self, camera: &str, gops: u64) {
+        let written = |site: &Self| site.status(camera).reported.gops >= gops;
+        self.until(&format!("{gops} groups of {camera} are written"), written)
+            .await;
+    }
+
+    async fn listed(&self, camera: &str) -> (Vec<Range>, Vec<Missing>) {
+        let volume = self.recordings.volume_of(camera).unwrap();
+        ranges(&volume, camera, now_ms() - 3_600_000, now_ms() + 3_600_000)
+            .await
+            .unwrap()
+    }
+}
+
+fn now_ms() -> u64 {
+    u64::try_from(unix_us(SystemTime::now()) / 1000).unwrap()
+}
+
+/// Pictures of a group. A group is 520 ms, so that a few of them, which come at once, are not so
+/// far ahead of the clock that the camera's times seem to have jumped.
+const GROUP: i64 = 13;
+const GROUP_MS: u64 = 520;
+
+/// A camera that sends groups whenever it is told to.
+struct Sender {
+    publisher: Publisher,
+    next: i64,
+}
+
+impl Sender {
+    fn new(hub: &Hub, camera: &str) -> Self {
+        Self {
+            publisher: hub.publish(camera, vec![video(0)]).unwrap(),
+            next: 0,
+        }
+    }
+
+    /// Completes this many groups, the last one by the key frame of the one after it.
+    fn send(&mut self, gops: u32) {
+        for _ in 0..i64::from(gops) * GROUP {
+            self.one();
+        }
+        if self.next % GROUP == 0 {
+            self.one();
+        }
+    }
+
+    fn one(&mut self) {
+        let is_key = self.next % GROUP == 0;
+        let sample: Sample = sample(0, self.next * PICTURE, is_key, 1_000);
+        self.publisher.push(sample);
+        self.next += 1;
+    }
+}
+
+fn run(test: impl Future<Output = ()>) {
+    let runtime = Builder::new().workers(2).build().unwrap();
+    runtime.block_on(async {
+        let ended = evenkeel::time::timeout(3 * LIMIT, test).await;
+        assert!(ended.is_ok(), "the test takes too long");
+    });
+}
+
+#[test]
+fn what_came_is_listed_and_can_be_read_back() {
+    run(async {
+        let site = Site::new(Budgets::default());
+        let mut camera = Sender::new(&site.hub, "yard");
+        camera.send(5);
+        site.until_written("yard", 5).await;
+        let (ranges, missing) = site.listed("yard").await;
+        assert_eq!((ranges.len(), missing.len()), (1, 0));
+        assert_eq!(ranges[0].until_ms - ranges[0].from_ms, 5 * GROUP_MS);
+        let volume = site.recordings.volume_of("yard").unwrap();
+        let from = ranges[0].from_ms + 2 * GROUP_MS + 100;
+        let mut clip = Clip::plan(&volume, "yard", from, from + GROUP_MS, Purpose::Keep)
+            .await
+            .unwrap();
+        assert_eq!(clip.start_ms(), ranges[0].from_ms + 2 * GROUP_MS);
+        let mut fragments = 0;
+        while let Some(fragment) = clip.next().await.unwrap() {
+            assert!(fragment.len() > 13_000);
+            fragments += 1;
+        }
+        assert_eq!((fragments, clip.damaged()), (2, 0));
+        let nothing = Clip::plan(&volume, "yard", 1, 2, Purpose::Keep).await;
+        assert!(matches!(nothing, Err(ClipError::Nothing { .. })));
+        drop(camera);
+        assert_eq!(site.recordings.end(LIMIT).await, Vec::<String>::new());
+        let names = site.disks[0].files();
+        let is_closed = |path: &Path| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            matches!(name.and_then(Name::parse), Some(Name::Closed(_)))
+        };
+        assert!(
+            names.keys().any(|path| is_closed(path)),
+            "{:?}",
+            names.keys()
+        );
+    });
+}
+
+#[test]
+fn a_disk_that_hangs_holds_up_its_own_cameras_alone_and_leaves_a_gap() {
+    run(async {
+        let budgets = Budgets {
+            // Two groups of 13 000 bytes, and what they cost beside.
+            camera_bytes: 2 * 17_000,
+            all_bytes: 1 << 20,
+        };
+        let site = Site::new(budgets);
+        let (mut yard, mut door) = (
+            Sender::new(&site.hub, "yard"),
+            Sender::new(&site.hub, "door"),
+        );
+        yard.send(1);
+        door.send(1);
+        site.until_written("yard", 1).await;
+        site.disks[0].set_hangs(true);
+        for gops in 2..=7 {
+            yard.send(1);
+            door.send(1);
+            site.until_written("door", gops).await;
+        }
+        let hung = |site: &Site| site.status("yard").reported.lost_bytes > 0;
+        site.until("the hung disk costs groups", hung).await;
+        let status = site.status("yard");
+        assert!(status.reported.busy_for.is_some());
+        assert!(status.waiting.bytes <= budgets.camera_bytes, "{status:?}");
+        assert_eq!(site.status("door").reported.lost_bytes, 0);
+        site.disks[0].set_hangs(false);
+        site.until("the rest is written", |site| {
+            let reported = site.status("yard").reported;
+            let lost: u64 = reported.lost.iter().map(|(_, count)| count).sum();
+            reported.gops + lost == 7 && site.status("yard").waiting.gops == 0
+        })
+        .await;
+        let lost = site.status("yard").reported.lost;
+        let lost: u64 = lost.iter().map(|(_, count)| count).sum();
+        let (ranges, missing) = site.listed("yard").await;
+        assert_eq!(
+            (ranges.len(), missing.len()),
+            (2, 1),
+            "{ranges:?} {missing:?}"
+        );
+        assert_eq!(
+            (missing[0].reason, u64::from(missing[0].gops)),
+            (Reason::SlowDisk, lost)
+        );
+        let lasts = missing[0].until_ms - missing[0].from_ms;
+        assert!(lasts.abs_diff(lost * GROUP_MS) <= 1, "{missing:?}");
+    });
+}
+
+#[test]
+fn a_full_disk_loses_the_oldest_segments_and_no_new_ones() {
+    run(async {
+        let site = Site::new(Budgets::default());
+        for session in 0..4 {
+            let mut camera = Sender::new(&site.hub, "yard");
+            camera.send(2);
+            drop(camera);
+            site.until_written("yard", 3 * (session + 1)).await;
+        }
+        site.until("segments are complete", |site| {
+            site.status("yard").bytes > 70_000
+        })
+        .await;
+        let oldest = site.status("yard").oldest_ms.unwrap();
+        let used: usize = site.disks[0].files().values().map(Vec::len).sum();
+        site.disks[0].set_capacity(used + 10_000);
+        let mut camera = Sender::new(&site.hub, "yard");
+        camera.send(2);
+        site.until_written("yard", 14).await;
+        let status = site.status("yard");
+        assert_eq!(status.reported.lost_bytes, 0, "{status:?}");
+        assert!(status.oldest_ms.unwrap() > oldest);
+        let deleted = &site.recordings.volumes_status()[0].deleted;
+        assert!(
+            deleted
+                .iter()
+                .any(|(why, count)| *why == "reserve" && *count > 0)
+        );
+    });
+}
+
+#[test]
+fn what_cannot_be_written_is_a_gap_with_its_reason() {
+    run(async {
+        let site = Site::new(Budgets::default());
+        let mut camera = Sender::new(&site.hub, "yard");
+        camera.send(2);
+        site.until_written("yard", 2).await;
+        site.disks[0].set_refuses(Some(std::io::ErrorKind::PermissionDenied));
+        camera.send(3);
+        let lost = |site: &Site| {
+            let lost = site.status("yard").reported.lost;
+            lost.contains(&(Reason::WriteFailed, 3))
+        };
+        site.until("three groups are lost", lost).await;
+        assert!(
+            site.status("yard")
+                .reported
+                .error
+                .unwrap()
+                .contains("cannot write")
+        );
+        site.disks[0].set_refuses(None);
+        camera.send(2);
+        site.until_written("yard", 4).await;
+        assert_eq!(site.status("yard").reported.error, None);
+        let (_, missing) = site.listed("yard").await;
+        let told: Vec<_> = missing.iter().map(|it| (it.reason, it.gops)).collect();
+        assert_eq!(told, [(Reason::WriteFailed, 3)]);
+    });
+}
+
+#[test]
+fn a_disk_that_had_no_time_to_begin_is_asked_again() {
+    run(async {
+        let site = Site::new(Budgets::default());
+        let mut camera = Sender::new(&site.hub, "yard");
+        camera.send(1);
+        site.until_written("yard", 1).await;
+        site.disks[0].set_refuses(Some(std::io::ErrorKind::ResourceBusy));
+        camera.send(2);
+        let failed = |site: &Site| site.status("yard").reported.failures > 0;
+        site.until("it is busy", failed).await;
+        site.disks[0].set_refuses(None);
+        site.until_written("yard", 3).await;
+        assert_eq!(site.status("yard").reported.lost_bytes, 0);
+        let (ranges, missing) = site.listed("yard").await;
+        assert_eq!((ranges.len(), missing.len()), (1, 0));
+    });
+}
+
+#[test]
+fn what_an_earlier_process_left_is_completed() {
+    run(async {
+        let site = Site::new(Budgets::default());
+        let mut camera = Sender::new(&site.hub, "yard");
+        camera.send(3);
+        site.until_written("yard", 3).await;
+        // As after a kill: nothing is closed.
+        let left = MemoryDisk::with(&site.disks[0].files());
+        drop(camera);
+        drop(site);
+        let again = Site::on([left, MemoryDisk::new()], Budgets::default());
+        again
+            .until("it is counted", |site| site.status("yard").bytes > 0)
+            .await;
+        let (ranges, _) = again.listed("yard").await;
+        assert_eq!(ranges.len(), 1);
+        assert_eq!(ranges[0].until_ms - ranges[0].from_ms, 3 * GROUP_MS);
+    });
+}

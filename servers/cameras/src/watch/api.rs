@@ -1,0 +1,337 @@
+//! Cameras and recordings, for programs and the page.
+
+use std::io;
+use std::sync::Arc;
+
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::http::header::SET_COOKIE;
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::access::{COOKIE_NAME, Rights};
+use super::routes::{Listed, Problem, Served, on_disk};
+use super::settings::Permission;
+use crate::hub::ChannelStatus;
+use crate::mp4::entry::rfc6381;
+use crate::record::gap::Gap;
+use crate::record::listing::{self, LISTED_MAX_MS};
+use crate::record::names::is_camera;
+use crate::record::protect::{self, NOTE_BYTES_MAX, Protection};
+use crate::record::recordings::CameraStatus;
+
+type App = State<Arc<Served>>;
+type Query2<T> = Result<Query<T>, QueryRejection>;
+
+/// A time between two others.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(super) struct Between {
+    pub(super) from: u64,
+    pub(super) until: u64,
+}
+
+impl Between {
+    /// Checks what a request says.
+    pub(super) fn read(query: Query2<Self>, longest_ms: u64) -> Result<Self, Problem> {
+        let bad = |message| Problem(StatusCode::BAD_REQUEST, message);
+        let Query(between) = query.map_err(|error| {
+            bad(format!(
+                "{}; say ?from=MS&until=MS, in milliseconds since 1970",
+                error.body_text()
+            ))
+        })?;
+        if between.until <= between.from {
+            return Err(bad("`until` is to be later than `from`".to_owned()));
+        }
+        if between.until - between.from > longest_ms {
+            return Err(bad(format!(
+                "the time is longer than {longest_ms} ms; ask for parts of it"
+            )));
+        }
+        Ok(between)
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Login {
+    token: String,
+}
+
+pub(super) async fn login(
+    State(served): App,
+    body: Result<Json<Login>, JsonRejection>,
+) -> Result<Response, Problem> {
+    let Json(Login { token }) = body.map_err(rejected)?;
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b';' | b',' | b'"');
+    let is_known = served.access.of(token.as_bytes()).is_some() && token.bytes().all(is_plain);
+    if !is_known {
+        let message = "there is no such token".to_owned();
+        return Err(Problem(StatusCode::UNAUTHORIZED, message));
+    }
+    let cookie = format!("{COOKIE_NAME}={token}; HttpOnly; SameSite=Strict; Path=/");
+    Ok(([(SET_COOKIE, cookie)], Json(json!({}))).into_response())
+}
+
+pub(super) async fn cameras(
+    State(served): App,
+    Extension(rights): Extension<Rights>,
+) -> Json<Value> {
+    let statuses = served.watch.hub.status();
+    let recorded = match &served.watch.recordings {
+        Some(recordings) => recordings.cameras_status(),
+        None => Vec::new(),
+    };
+    let listed = served.watch.catalog.list();
+    let cameras: Vec<Value> = (statuses.iter())
+        .filter(|status| rights.allow(Permission::Watch, &status.name))
+        .map(|status| {
+            let recorded = recorded.iter().find(|it| it.camera == status.name);
+            let listed = listed.iter().find(|it| it.name == status.name);
+            described(&served, status, recorded, listed)
+        })
+        .collect();
+    Json(json!({ "now_ms": now_ms(), "cameras": cameras }))
+}
+
+pub(super) async fn camera(
+    State(served): App,
+    Extension(rights): Extension<Rights>,
+    Path(camera): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    served.check(&rights, Permission::Watch, &camera)?;
+    let status = served.watch.hub.status_of(&camera);
+    let status = status.ok_or_else(|| Problem::none_of(&camera))?;
+    let recordings = served.watch.recordings.as_ref();
+    let recorded = recordings.and_then(|recordings| recordings.status_of(&camera));
+    let listed = served.watch.catalog.list();
+    let listed = listed.iter().find(|it| it.name == camera);
+    Ok(Json(described(&served, &status, recorded.as_ref(), listed)))
+}
+
+pub(super) async fn add(
+    State(served): App,
+    Extension(rights): Extension<Rights>,
+    Path(camera): Path<String>,
+    body: Result<Json<Value>, JsonRejection>,
+) -> Result<Json<Value>, Problem> {
+    if !rights.allow(Permission::Manage, &camera) {
+        let message = "the token may not add this camera".to_owned();
+        return Err(Problem(StatusCode::FORBIDDEN, message));
+    }
+    if !is_camera(&camera) {
+        let message = "a camera's name has up to 64 letters, digits, `-`, `_` and `.`, and does \
+                       not begin with a dot";
+        return Err(Problem(StatusCode::BAD_REQUEST, message.to_owned()));
+    }
+    let Json(body) = body.map_err(rejected)?;
+    let added = served.watch.catalog.add(&camera, body).await;
+    added.map_err(|why| Problem(StatusCode::UNPROCESSABLE_ENTITY, why))?;
+    Ok(Json(json!({ "name": camera })))
+}
+
+pub(super) async fn remove(
+    State(served): App,
+    Extension(rights): Extension<Rights>,
+    Path(camera): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    served.check(&rights, Permission::Manage, &camera)?;
+    let removed = served.watch.catalog.remove(&camera).await;
+    match removed.map_err(|why| Problem(StatusCode::UNPROCESSABLE_ENTITY, why))? {
+        true => Ok(Json(json!({ "name": camera }))),
+        false => Err(Problem::none_of(&camera)),
+    }
+}
+
+pub(super) async fn recordings(
+    State(served): App,
+    Extension(rights): Extension<Rights>,
+    Path(camera): Path<String>,
+    query: Query2<Between>,
+) -> Result<Json<Value>, Problem> {
+    served.check(&rights, Permission::Watch, &camera)?;
+    let Between { from, until } = Between::read(query, LISTED_MAX_MS)?;
+    let volume = served.volume(&camera)?;
+    let listed = on_disk(&volume, listing::ranges(&volume, &camera, from, until)).await?;
+    let (ranges, gaps) = listed.map_err(failed)?;
+    Ok(Json(json!({ "ranges": ranges, "gaps": gaps })))
+}
+
+pub(super) async fn protected(
+    State(served): App,
+    Extension(rights): Extension<Rights>,
+    Path(camera): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    served.check(&rights, Permission::Watch, &camera)?;
+    let volume = served.volume(&camera)?;
+    let path = std::path::Path::new(&camera);
+    let list = async {
+        let mut answers = Vec::new();
+        for it in protect::list(volume.disk(), path).await? {
+            let note = protect::note(volume.disk(), path, it).await?;
+            answers.push(json!({
+                "id": it.to_string(), "from_ms": it.from_ms, "until_ms": it.until_ms, "note": note,
+            }));
+        }
+        io::Result::Ok(answers)
+    };
+    let answers = on_disk(&volume, list).await?.map_err(failed)?;
+    Ok(Json(json!({ "protected": answers })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Protect {
+    from_ms: u64,
+    until_ms: u64,
+    #[serde(default)]
+    note: String,
+}
+
+pub(super) async fn protect(
+    State(served): App,
+    Extension(rights): Extension<Rights>,
+    Path(camera): Path<String>,
+    body: Result<Json<Protect>, JsonRejection>,
+) -> Result<Json<Value>, Problem> {
+    served.check(&rights, Permission::Export, &camera)?;
+    let Json(it) = body.map_err(rejected)?;
+    if it.until_ms <= it.from_ms || it.note.len() > NOTE_BYTES_MAX {
+        let message = format!(
+            "`until_ms` is to be later than `from_ms`, and `note` at most {NOTE_BYTES_MAX} bytes"
+        );
+        return Err(Problem(StatusCode::BAD_REQUEST, message));
+    }
+    let volume = served.volume(&camera)?;
+    let path = std::path::Path::new(&camera);
+    let add = protect::add(volume.disk(), path, it.from_ms, it.until_ms, &it.note);
+    let added = on_disk(&volume, add).await?.map_err(failed)?;
+    Ok(Json(json!({ "id": added.to_string() })))
+}
+
+pub(super) async fn unprotect(
+    State(served): App,
+    Extension(rights): Extension<Rights>,
+    Path((camera, id)): Path<(String, String)>,
+) -> Result<Json<Value>, Problem> {
+    served.check(&rights, Permission::Export, &camera)?;
+    let volume = served.volume(&camera)?;
+    let none = || {
+        let message = format!("there is no protected time {id:?} of camera {camera:?}");
+        Problem(StatusCode::NOT_FOUND, message)
+    };
+    let it = Protection::parse(&id).ok_or_else(none)?;
+    let remove = protect::remove(volume.disk(), std::path::Path::new(&camera), it);
+    match on_disk(&volume, remove).await?.map_err(failed)? {
+        true => Ok(Json(json!({ "id": id }))),
+        false => Err(none()),
+    }
+}
+
+pub(super) async fn volumes(
+    State(served): App,
+    Extension(rights): Extension<Rights>,
+) -> Result<Json<Value>, Problem> {
+    if !rights.allow(Permission::Watch, "") {
+        let message = "volumes are for tokens that are not limited to some cameras".to_owned();
+        return Err(Problem(StatusCode::FORBIDDEN, message));
+    }
+    let recordings = served.watch.recordings.as_ref();
+    let volumes = recordings.map(|recordings| recordings.volumes_status());
+    let waiting = recordings.map_or(0, |recordings| recordings.waiting_bytes());
+    Ok(Json(json!({
+        "volumes": volumes.unwrap_or_default(),
+        "waiting_bytes": waiting,
+    })))
+}
+
+/// A camera, for programs and the page.
+fn described(
+    served: &Served,
+    status: &ChannelStatus,
+    recorded: Option<&CameraStatus>,
+    listed: Option<&Listed>,
+) -> Value {
+    let tracks = status.tracks.as_deref().unwrap_or_default();
+    let shown: Vec<Value> = (tracks.iter())
+        .map(|track| {
+            json!({
+                "codec": track.codec.name(),
+                "is_video": track.codec.is_video(),
+                "is_playable": rfc6381(track).is_some(),
+                "size": track.codec.size(),
+            })
+        })
+        .collect();
+    let now = served.watch.hub.now();
+    let seen = status.last_seen.map(|seen| {
+        let ago = now.monotonic.saturating_sub(seen.monotonic);
+        u64::try_from(ago.as_millis()).unwrap_or(u64::MAX)
+    });
+    let state = if status.tracks.is_some() {
+        "live"
+    } else {
+        "offline"
+    };
+    json!({
+        "name": status.name,
+        "state": listed.map_or(state, |listed| &listed.state),
+        "error": listed.and_then(|listed| listed.error.clone()),
+        "details": listed.map_or(Value::Null, |listed| listed.details.clone()),
+        "tracks": shown,
+        "silent_for_ms": seen,
+        "viewers": status.viewers,
+        "samples": status.samples,
+        "bytes": status.bytes,
+        "sessions": status.sessions,
+        "recording": recorded.map(recording),
+    })
+}
+
+fn recording(status: &CameraStatus) -> Value {
+    let reported = &status.reported;
+    let lost: serde_json::Map<String, Value> = (reported.lost.iter())
+        .filter(|(_, count)| *count > 0)
+        .map(|(reason, count)| (reason.name().to_owned(), json!(count)))
+        .collect();
+    let gap = |gap: &Gap| {
+        json!({
+            "from_ms": listing::ms(gap.from_us),
+            "until_ms": listing::ms(gap.until_us),
+            "reason": gap.reason,
+            "gops": gap.gops,
+        })
+    };
+    json!({
+        "volume": status.volume,
+        "bytes": status.bytes,
+        "oldest_ms": status.oldest_ms,
+        "waiting_gops": status.waiting.gops,
+        "waiting_bytes": status.waiting.bytes,
+        "busy_for_ms": reported.busy_for.map(|busy| busy.as_millis() as u64),
+        "error": reported.error,
+        "gops": reported.gops,
+        "written_bytes": reported.bytes,
+        "lost_gops": lost,
+        "gaps": reported.gaps.iter().map(gap).collect::<Vec<_>>(),
+    })
+}
+
+pub(super) fn failed(error: io::Error) -> Problem {
+    let status = match error.kind() {
+        io::ErrorKind::ResourceBusy | io::ErrorKind::TimedOut => StatusCode::SERVICE_UNAVAILABLE,
+        io::ErrorKind::QuotaExceeded => StatusCode::CONFLICT,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    Problem(status, format!("the disk's error: {error}"))
+}
+
+fn rejected(error: JsonRejection) -> Problem {
+    Problem(error.status(), error.body_text())
+}
+
+fn now_ms() -> u64 {
+    listing::ms(crate::mp4::origin::unix_us(std::time::SystemTime::now()))
+}

@@ -1,0 +1,48 @@
+//! Watching over HTTP: a page, an interface for programs, live pictures and recordings.
+//!
+//! - [`settings`]: what the operator may set; [`access`]: who may do what.
+//! - [`parts`]: samples cut into parts that browsers take; [`window`]: the newest of them.
+//! - [`live`]: a task for each camera that is watched, and nobody else's; [`playlist`]: what HLS
+//!   calls them.
+//! - [`socket`]: parts over a WebSocket; [`media`]: parts, clips and pictures over HTTP.
+//! - [`api`]: cameras and recordings for programs; [`routes`]: which request goes where.
+//! - [`server`]: the listener with its limits; [`timed`]: clients that take nothing are cut off.
+//!
+//! | request | answer | permission |
+//! |---|---|---|
+//! | `GET /` | the page | |
+//! | `POST /api/login` | `{"token": "..."}`: sets a cookie, for browsers | |
+//! | `GET /api/cameras` | all cameras, with what they do | watch |
+//! | `GET /api/cameras/NAME` | one of them | watch |
+//! | `PUT /api/cameras/NAME` | adds one | manage |
+//! | `DELETE /api/cameras/NAME` | removes one; its recordings stay | manage |
+//! | `GET /api/cameras/NAME/recordings?from=MS&until=MS` | recorded time and gaps | watch |
+//! | `GET /api/cameras/NAME/live` | a WebSocket with fragments of MP4 | watch |
+//! | `GET /api/cameras/NAME/live.m3u8` | HLS, with parts | watch |
+//! | `GET /api/cameras/NAME/snapshot` | the newest key frame: MP4 with one frame, or JPEG | watch |
+//! | `GET /api/cameras/NAME/play?from=MS&until=MS` | fragments of MP4, for browsers | watch |
+//! | `GET /api/cameras/NAME/clip.mp4?from=MS&until=MS` | a file to keep | export |
+//! | `GET /api/cameras/NAME/protected` | times that are not deleted | watch |
+//! | `POST /api/cameras/NAME/protected` | `{"from_ms", "until_ms", "note"}`: one more | export |
+//! | `DELETE /api/cameras/NAME/protected/ID` | one less | export |
+//! | `GET /api/volumes` | disks | watch |
+//!
+//! Times are milliseconds since 1970-01-01 UTC. A request that cannot be met gets a status and
+//! `{"error": "..."}`.
+
+pub mod access;
+pub mod api;
+pub mod live;
+pub mod media;
+pub mod parts;
+pub mod playlist;
+pub mod routes;
+pub mod server;
+pub mod settings;
+pub mod socket;
+pub mod timed;
+pub mod window;
+
+pub use routes::{Catalog, Listed, Watch};
+pub use server::{Server, WatchError};
+pub use settings::Settings;

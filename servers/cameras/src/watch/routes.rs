@@ -1,0 +1,261 @@
+//! Which request goes where, and who may make it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName};
+use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, post};
+use axum::{Json, Router};
+use evenkeel::time::timeout;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use super::access::{Access, Refusal, Rights};
+use super::live::Lives;
+use super::settings::{Permission, Settings};
+use super::{api, media, socket};
+use crate::hub::Hub;
+use crate::record::Recordings;
+use crate::record::disk::LocalDisk;
+use crate::record::volume::Volume;
+
+/// How long an answer may take to begin.
+pub const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// The largest body of a request.
+const BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// The future of something that a catalog does.
+pub type Doing<'a, T> = Pin<Box<dyn Future<Output = Result<T, String>> + Send + 'a>>;
+
+/// What a camera is doing, as its ingest says.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct Listed {
+    /// Its name.
+    pub name: String,
+    /// What it does, in a word: `live`, `connecting`, ...
+    pub state: String,
+    /// What went wrong last.
+    pub error: Option<String>,
+    /// More, for people.
+    pub details: Value,
+}
+
+/// Who knows which cameras there are, and adds and removes them.
+pub trait Catalog: Send + Sync + 'static {
+    /// All cameras, by name.
+    fn list(&self) -> Vec<Listed>;
+
+    /// Adds a camera by what a request says. The error is for whoever asks.
+    fn add<'a>(&'a self, name: &'a str, camera: Value) -> Doing<'a, ()>;
+
+    /// Removes a camera. Whether there was one.
+    fn remove<'a>(&'a self, name: &'a str) -> Doing<'a, bool>;
+}
+
+/// What is watched.
+#[derive(Clone)]
+pub struct Watch {
+    /// Samples of all cameras.
+    pub hub: Arc<Hub>,
+    /// Their recordings, if there are any.
+    pub recordings: Option<Arc<Recordings>>,
+    /// Which cameras there are.
+    pub catalog: Arc<dyn Catalog>,
+}
+
+/// What handlers share.
+pub(super) struct Served {
+    pub(super) watch: Watch,
+    pub(super) access: Access,
+    pub(super) lives: Arc<Lives>,
+    pub(super) sockets: Arc<Semaphore>,
+    pub(super) clips: Arc<Semaphore>,
+}
+
+/// An answer that says what was wrong.
+#[derive(Debug)]
+pub(super) struct Problem(pub(super) StatusCode, pub(super) String);
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        (self.0, Json(json!({ "error": self.1 }))).into_response()
+    }
+}
+
+impl Problem {
+    pub(super) fn none_of(camera: &str) -> Self {
+        let message = format!("there is no camera named {camera:?}; GET /api/cameras has them");
+        Self(StatusCode::NOT_FOUND, message)
+    }
+}
+
+impl Served {
+    pub(super) fn new(watch: Watch, access: Access, settings: &Settings) -> Arc<Self> {
+        Arc::new(Self {
+            lives: Lives::new(Arc::clone(&watch.hub), settings.live_bytes_max),
+            sockets: Arc::new(Semaphore::new(settings.sockets_max)),
+            clips: Arc::new(Semaphore::new(settings.clips_max)),
+            watch,
+            access,
+        })
+    }
+
+    /// Fails unless a request may do this with a camera that there is.
+    pub(super) fn check(
+        &self,
+        rights: &Rights,
+        permission: Permission,
+        camera: &str,
+    ) -> Result<(), Problem> {
+        if !rights.know(camera) || self.watch.hub.status_of(camera).is_none() {
+            return Err(Problem::none_of(camera));
+        }
+        if !rights.allow(permission, camera) {
+            let message = format!("the token does not have the permission {permission:?}");
+            return Err(Problem(StatusCode::FORBIDDEN, message));
+        }
+        Ok(())
+    }
+
+    /// The volume that has a camera's recordings.
+    pub(super) fn volume(&self, camera: &str) -> Result<Arc<Volume<LocalDisk>>, Problem> {
+        let recordings = self.watch.recordings.as_ref();
+        let volume = recordings.and_then(|recordings| recordings.volume_of(camera));
+        volume.ok_or_else(|| {
+            let message = format!("camera {camera:?} is not recorded; give it a volume");
+            Problem(StatusCode::NOT_FOUND, message)
+        })
+    }
+}
+
+/// Waits for something on a disk, but not for ever: it may hang.
+pub(super) async fn on_disk<T>(
+    volume: &Volume<LocalDisk>,
+    work: impl Future<Output = T>,
+) -> Result<T, Problem> {
+    timeout(ANSWER_MAX / 2, work).await.map_err(|_| {
+        let message = format!(
+            "the volume {:?} does not answer; try again later",
+            volume.name()
+        );
+        Problem(StatusCode::SERVICE_UNAVAILABLE, message)
+    })
+}
+
+pub(super) fn router(served: Arc<Served>) -> Router {
+    let camera = Router::new()
+        .route("/", get(api::camera).put(api::add).delete(api::remove))
+        .route("/recordings", get(api::recordings))
+        .route("/protected", get(api::protected).post(api::protect))
+        .route("/protected/{id}", delete(api::unprotect))
+        .route("/live", get(socket::upgrade))
+        .route("/live.m3u8", get(media::multivariant))
+        .route("/parts.m3u8", get(media::playlist))
+        .route("/live/{segment}", get(media::segment))
+        .route("/live/{segment}/{part}", get(media::part))
+        .route("/snapshot", get(media::snapshot))
+        .route("/play", get(media::play))
+        .route("/clip.mp4", get(media::clip));
+    Router::new()
+        .route(
+            "/",
+            get(|| file("text/html", include_str!("page/index.html"))),
+        )
+        .route(
+            "/page.js",
+            get(|| file("text/javascript", include_str!("page/page.js"))),
+        )
+        .route(
+            "/player.js",
+            get(|| file("text/javascript", include_str!("page/player.js"))),
+        )
+        .route(
+            "/timeline.js",
+            get(|| file("text/javascript", include_str!("page/timeline.js"))),
+        )
+        .route(
+            "/page.css",
+            get(|| file("text/css", include_str!("page/page.css"))),
+        )
+        .route("/healthz", get(async || "ok\n"))
+        .route("/api/login", post(api::login))
+        .route("/api/cameras", get(api::cameras))
+        .route("/api/volumes", get(api::volumes))
+        .nest("/api/cameras/{camera}", camera)
+        .fallback(nothing_there)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(from_fn_with_state(Arc::clone(&served), admit))
+        .with_state(served)
+}
+
+/// What says nothing about cameras: the page itself, which then asks, and logging in.
+fn is_open(path: &str) -> bool {
+    matches!(
+        path,
+        "/" | "/page.js" | "/player.js" | "/timeline.js" | "/page.css" | "/healthz" | "/api/login"
+    )
+}
+
+/// Lets requests through that may be made, for as long as their answers may take to begin.
+async fn admit(State(served): State<Arc<Served>>, mut request: Request, next: Next) -> Response {
+    let (method, uri, headers) = (request.method(), request.uri(), request.headers());
+    let checked = if is_open(uri.path()) {
+        served
+            .access
+            .check_origin(method, uri, headers)
+            .map(|()| None)
+    } else {
+        served.access.rights(method, uri, headers).map(Some)
+    };
+    match checked {
+        Ok(Some(rights)) => _ = request.extensions_mut().insert(rights),
+        Ok(None) => {}
+        Err(Refusal(status, why)) => return Problem(status, why.to_owned()).into_response(),
+    }
+    let mut answer = match timeout(ANSWER_MAX, next.run(request)).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            let message = format!("the answer was not ready within {ANSWER_MAX:?}; try again");
+            Problem(StatusCode::SERVICE_UNAVAILABLE, message).into_response()
+        }
+    };
+    let headers = answer.headers_mut();
+    headers
+        .entry(CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+    headers.insert(
+        HeaderName::from_static("x-content-type-options"),
+        HeaderValue::from_static("nosniff"),
+    );
+    answer
+}
+
+/// A part of the page, which loads nothing from anywhere else.
+async fn file(kind: &'static str, text: &'static str) -> Response {
+    let policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+                  media-src 'self' blob:; img-src 'self' data:; frame-ancestors 'none'; \
+                  base-uri 'none'; form-action 'none'";
+    let kind = format!("{kind}; charset=utf-8");
+    let headers = [
+        (CONTENT_TYPE, kind.as_str()),
+        (CONTENT_SECURITY_POLICY, policy),
+    ];
+    (headers, text).into_response()
+}
+
+async fn nothing_there(request: Request) -> Problem {
+    let message = format!("there is nothing at {}", request.uri().path());
+    Problem(StatusCode::NOT_FOUND, message)
+}
+
+async fn wrong_method(request: Request) -> Problem {
+    let message = format!("{} is not for {}", request.method(), request.uri().path());
+    Problem(StatusCode::METHOD_NOT_ALLOWED, message)
+}

@@ -1,0 +1,62 @@
+//! What the operator may set about watching.
+
+use serde::Deserialize;
+
+/// What a token may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Permission {
+    /// See cameras, live and recorded.
+    Watch,
+    /// Take files away, and keep times from being deleted.
+    Export,
+    /// Add and remove cameras.
+    Manage,
+}
+
+/// Who may do what.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Token {
+    /// A name for people.
+    pub name: String,
+    /// SHA-256 of the secret, in hexadecimal digits, as `sha256sum` prints it.
+    pub sha256: String,
+    /// What it allows.
+    pub permissions: Vec<Permission>,
+    /// The cameras that it is for; all, if there are none.
+    #[serde(default)]
+    pub cameras: Vec<String>,
+}
+
+/// The settings.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Where to listen: an IP address and a port.
+    pub listen: String,
+    /// Tokens. Without any, only addresses of this machine can be listened on.
+    #[serde(rename = "token")]
+    pub tokens: Vec<Token>,
+    /// Connections at once. More wait in the backlog.
+    pub connections_max: usize,
+    /// WebSockets at once.
+    pub sockets_max: usize,
+    /// Clips that are being read at once, for playing or keeping.
+    pub clips_max: usize,
+    /// Bytes of live parts of all cameras.
+    pub live_bytes_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:8090".to_owned(),
+            tokens: Vec::new(),
+            connections_max: 1_000,
+            sockets_max: 1_000,
+            clips_max: 32,
+            live_bytes_max: 256 << 20,
+        }
+    }
+}

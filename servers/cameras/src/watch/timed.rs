@@ -1,0 +1,110 @@
+//! Clients that take nothing of what is written to them are cut off.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use evenkeel::net::{Delivery, TcpListener, TcpStream};
+use evenkeel::serve::Listener;
+use evenkeel::time::{Sleep, sleep};
+use hyper::rt::{Read, ReadBufCursor, Write};
+
+/// A listener whose connections fail when their peers take nothing for so long.
+#[derive(Debug)]
+pub struct TimedListener {
+    /// The listener.
+    pub listener: TcpListener,
+    /// How long.
+    pub patience: Duration,
+}
+
+impl Listener for TimedListener {
+    type Io = Timed;
+    type Address = SocketAddr;
+
+    async fn accept(&mut self) -> io::Result<(Timed, SocketAddr)> {
+        let (io, address) = Listener::accept(&mut self.listener).await?;
+        io.set_delivery(Delivery::Immediate)?;
+        // Parts are written whole, and are not to wait for an answer to the one before.
+        io.set_nodelay(true)?;
+        let timed = Timed {
+            io,
+            patience: self.patience,
+            waits: None,
+        };
+        Ok((timed, address))
+    }
+}
+
+/// Such a connection.
+#[derive(Debug)]
+pub struct Timed {
+    io: TcpStream,
+    patience: Duration,
+    /// Since the last write that did not wait.
+    waits: Option<Pin<Box<Sleep>>>,
+}
+
+impl Timed {
+    fn bound<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.waits = None;
+            return written;
+        }
+        let patience = self.patience;
+        let waits = self.waits.get_or_insert_with(|| Box::pin(sleep(patience)));
+        waits.as_mut().poll(cx).map(|()| {
+            let message = "the client took nothing of its answer for too long";
+            Err(io::Error::new(io::ErrorKind::TimedOut, message))
+        })
+    }
+}
+
+impl Read for Timed {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Read::poll_read(Pin::new(&mut self.io), cx, buf)
+    }
+}
+
+impl Write for Timed {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Write::poll_write(Pin::new(&mut self.io), cx, buf);
+        self.bound(cx, written)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Write::poll_flush(Pin::new(&mut self.io), cx);
+        self.bound(cx, flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Write::poll_shutdown(Pin::new(&mut self.io), cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        Write::is_write_vectored(&self.io)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Write::poll_write_vectored(Pin::new(&mut self.io), cx, bufs);
+        self.bound(cx, written)
+    }
+}
