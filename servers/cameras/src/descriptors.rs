@@ -27,7 +27,11 @@ pub(crate) fn secure(config: &Config) -> Result<(), String> {
         .rtsp
         .as_ref()
         .map_or(0, |rtsp| rtsp.get_ref().sessions_max);
-    let needed = (cameras + files + sessions + OTHERS) as u64;
+    let watching = config.watch.as_ref().map_or(0, |watch| {
+        let watch = watch.get_ref();
+        watch.connections_max + watch.sockets_max + watch.clips_max
+    });
+    let needed = (cameras + files + sessions + watching + OTHERS) as u64;
     // A system that does not say its limit has none that is known.
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
         return Ok(());
@@ -39,7 +43,7 @@ pub(crate) fn secure(config: &Config) -> Result<(), String> {
     }
     Err(format!(
         "the system allows {} open files, and {needed} are needed: allow more, as by `ulimit -n`, \
-         or lower rtsp.sessions_max",
+         or lower rtsp.sessions_max, watch.connections_max and watch.sockets_max",
         soft.max(hard.min(needed))
     ))
 }

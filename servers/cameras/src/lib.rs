@@ -8,7 +8,8 @@
 //! - [`serve`]: viewers and publishers by RTSP.
 //! - [`rtsp`]: the protocol of cameras, both sides of it, and [`rtp`]: packets. No I/O.
 //! - [`mp4`]: fragments of MP4; [`record`]: files of them on disks.
-//! - [`watch`]: the page, and what programs ask over HTTP.
+//! - [`watch`]: the page, and what programs ask over HTTP; [`site`]: it and recordings by the
+//!   configuration.
 //! - [`simulator`]: cameras that are none.
 //! - [`slots`] and [`counters`]: limits of connections, and what was counted.
 
@@ -27,6 +28,7 @@ pub mod rtsp;
 pub mod serve;
 pub mod server;
 pub mod simulator;
+pub mod site;
 pub mod slots;
 pub mod watch;
 

@@ -10,6 +10,7 @@ use crate::descriptors;
 use crate::hub::{self, Hub};
 use crate::metrics;
 use crate::serve::Doors;
+use crate::site::{Site, SiteError};
 
 /// Why the server cannot begin.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +43,9 @@ pub enum ServerError {
         /// What is wrong.
         error: AddError,
     },
+    /// Recordings, or the page of the cameras.
+    #[error(transparent)]
+    Site(#[from] SiteError),
     /// There are too few descriptors.
     #[error("{0}")]
     Descriptors(String),
@@ -52,6 +56,7 @@ pub enum ServerError {
 pub struct Server {
     cameras: Arc<Cameras>,
     doors: Option<Arc<Doors>>,
+    site: Site,
     page: Option<evenkeel_admin::Admin>,
 }
 
@@ -71,7 +76,7 @@ impl Server {
             ..hub::Limits::default()
         });
         let silence = config.ingest.silence;
-        let cameras = Cameras::new(&hub, config.ingest);
+        let cameras = Cameras::new(&hub, config.ingest.clone());
         let doors = match &config.rtsp {
             None => None,
             Some(rtsp) => {
@@ -82,21 +87,26 @@ impl Server {
                 })?))
             }
         };
-        for (name, camera) in config.cameras {
-            let added = cameras.add(&name, camera.into_inner());
-            added.map_err(|error| ServerError::Camera { name, error })?;
+        for (name, camera) in &config.cameras {
+            let added = cameras.add(name, camera.get_ref().clone());
+            added.map_err(|error| ServerError::Camera {
+                name: name.clone(),
+                error,
+            })?;
         }
+        let site = Site::begin(&config, &cameras).await?;
         let page = match config.process.admin_page {
             None => None,
             Some(address) => {
                 let address = address.into_inner();
-                let page = page(&cameras, doors.as_ref()).listen(&address).await;
+                let page = page(&cameras, doors.as_ref(), &site).listen(&address).await;
                 Some(page.map_err(|error| ServerError::AdminPage { address, error })?)
             }
         };
         Ok(Self {
             cameras,
             doors,
+            site,
             page,
         })
     }
@@ -111,6 +121,17 @@ impl Server {
         self.doors.as_ref().map(|doors| doors.address())
     }
 
+    /// Where browsers and programs connect by HTTP.
+    pub fn watch(&self) -> Option<SocketAddr> {
+        self.site.address()
+    }
+
+    /// Ends it: what waits for disks is written, for some seconds at most. Returns the cameras
+    /// whose disks took longer.
+    pub async fn end(self) -> Vec<String> {
+        self.site.end().await
+    }
+
     /// The address of the page with the runtime's statistics.
     pub fn page(&self) -> Option<String> {
         self.page.as_ref().map(evenkeel_admin::Admin::address)
@@ -118,12 +139,20 @@ impl Server {
 }
 
 /// The page, with the metrics of the cameras as long as they are there.
-fn page(cameras: &Arc<Cameras>, doors: Option<&Arc<Doors>>) -> evenkeel_admin::Builder {
+fn page(
+    cameras: &Arc<Cameras>,
+    doors: Option<&Arc<Doors>>,
+    site: &Site,
+) -> evenkeel_admin::Builder {
     let cameras = Arc::downgrade(cameras);
     let doors = doors.map(Arc::downgrade);
+    let recordings = Arc::downgrade(site.recordings());
     evenkeel_admin::Builder::new().metrics(move |families| {
         if let Some(cameras) = cameras.upgrade() {
             metrics::add(&cameras, families);
+        }
+        if let Some(recordings) = recordings.upgrade() {
+            crate::record::metrics::add(&recordings, families);
         }
         if let Some(doors) = doors.as_ref().and_then(std::sync::Weak::upgrade) {
             metrics::add_clients(&doors, families);

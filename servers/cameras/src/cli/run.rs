@@ -41,7 +41,13 @@ async fn serve(config: Config) -> Outcome {
         _ = terminate.recv() => {}
     }
     eprintln!("evenkeel-cameras: ending");
-    drop(server);
+    let late = server.end().await;
+    if !late.is_empty() {
+        eprintln!(
+            "evenkeel-cameras: disks did not take all of: {}",
+            late.join(", ")
+        );
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -50,6 +56,9 @@ fn say(server: &Server) -> std::io::Result<()> {
     let mut output = std::io::stdout();
     if let Some(address) = server.rtsp() {
         writeln!(output, "listening on rtsp {address}")?;
+    }
+    if let Some(address) = server.watch() {
+        writeln!(output, "watch at http://{address}/")?;
     }
     if let Some(page) = server.page() {
         writeln!(output, "page at http://{page}/")?;

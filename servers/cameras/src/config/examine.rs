@@ -18,6 +18,12 @@ pub(super) fn problems(config: &Config) -> Vec<Found> {
     if let Some(rtsp) = &config.rtsp {
         examiner.rtsp(rtsp.span(), rtsp.get_ref());
     }
+    if let Some(watch) = &config.watch
+        && let Err(error) = crate::watch::server::check(watch.get_ref())
+    {
+        examiner.say(watch.span(), error.to_string());
+    }
+    examiner.volumes();
     for (name, camera) in &config.cameras {
         examiner.camera(name, camera.span(), camera.get_ref());
     }
@@ -86,6 +92,27 @@ impl Examiner<'_> {
         }
     }
 
+    fn volumes(&mut self) {
+        let mut paths = BTreeSet::new();
+        for (name, volume) in &self.config.volumes {
+            let path = &volume.get_ref().path;
+            if !path.get_ref().is_absolute() {
+                let said = "the path of a volume begins with `/`";
+                self.say(path.span(), said);
+            }
+            if !paths.insert(path.get_ref()) {
+                let said = format!("volume {name:?} has the path of another one");
+                self.say(path.span(), said);
+            }
+        }
+        let recording = &self.config.recording;
+        if recording.camera_memory > recording.memory {
+            let said = "recording.camera_memory is more than recording.memory, which is for all \
+                        cameras";
+            self.say(0..0, said);
+        }
+    }
+
     fn rtsp(&mut self, at: Range<usize>, rtsp: &Rtsp) {
         let listen = rtsp.listen.get_ref();
         match listen.parse::<SocketAddr>() {
@@ -136,6 +163,13 @@ impl Examiner<'_> {
             let said = "a camera without a url publishes by itself, and nothing listens: add its \
                         url, or [rtsp] with listen";
             self.say(at.clone(), said);
+        }
+        if let Some(record) = &camera.record
+            && !self.config.volumes.contains_key(&record.get_ref().volume)
+        {
+            let volume = &record.get_ref().volume;
+            let said = format!("there is no volume {volume:?}: add [volume.{volume}] with a path");
+            self.say(record.span(), said);
         }
         if camera.user.is_some() != camera.password.is_some() {
             self.say(at, "user and password go together");

@@ -6,10 +6,12 @@
 
 mod error;
 mod examine;
+mod recording;
 mod values;
 
 pub use error::{ConfigError, Problem};
 pub use examine::name_problem;
+pub use recording::{Record, Recording, Volume};
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -34,6 +36,14 @@ pub struct Config {
     pub ingest: Ingest,
     /// Where viewers and publishers connect by RTSP; nobody can, if it is not given.
     pub rtsp: Option<Spanned<Rtsp>>,
+    /// How recordings are made.
+    #[serde(default)]
+    pub recording: Recording,
+    /// Directories for recordings, by name.
+    #[serde(default, rename = "volume")]
+    pub volumes: BTreeMap<String, Spanned<Volume>>,
+    /// Where browsers and programs connect by HTTP; nobody can, if it is not given.
+    pub watch: Option<Spanned<crate::watch::Settings>>,
     /// The cameras, by name.
     #[serde(default, rename = "camera")]
     pub cameras: BTreeMap<String, Spanned<Camera>>,
@@ -187,6 +197,8 @@ pub struct Camera {
     /// that much later.
     #[serde(default = "delivery", deserialize_with = "values::time")]
     pub delivery: Duration,
+    /// Where it is recorded; nowhere, if it is not given.
+    pub record: Option<Spanned<Record>>,
 }
 
 impl std::fmt::Debug for Camera {
@@ -200,7 +212,8 @@ impl std::fmt::Debug for Camera {
     }
 }
 
-fn delivery() -> Duration {
+/// How long packets are held back, if nothing else is said.
+pub fn delivery() -> Duration {
     Duration::from_millis(100)
 }
 
@@ -218,12 +231,22 @@ pub enum Transport {
 fn url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Spanned<Url>>, D::Error> {
     let text = Spanned::<String>::deserialize(deserializer)?;
     let (at, text) = (text.span(), text.into_inner());
-    match Url::parse(&text) {
-        Ok(url) if url.scheme() == "rtsp" && url.has_host() => Ok(Some(Spanned::new(at, url))),
+    let url = camera_url(&text).map_err(de::Error::custom)?;
+    Ok(Some(Spanned::new(at, url)))
+}
+
+/// The address of a camera.
+///
+/// # Errors
+///
+/// It is none: what to write.
+pub fn camera_url(text: &str) -> Result<Url, &'static str> {
+    match Url::parse(text) {
+        Ok(url) if url.scheme() == "rtsp" && url.has_host() => Ok(url),
         // Not the address itself, which may bear a password.
-        _ => Err(de::Error::custom(
-            "this is no address of a camera: write rtsp://HOST/PATH, or rtsp://HOST:PORT/PATH",
-        )),
+        _ => {
+            Err("this is no address of a camera: write rtsp://HOST/PATH, or rtsp://HOST:PORT/PATH")
+        }
     }
 }
 

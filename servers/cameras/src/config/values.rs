@@ -19,6 +19,35 @@ pub(super) fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, 
     bytes(&text).map_err(de::Error::custom)
 }
 
+/// The same, where it may be left out.
+pub(super) fn some_size<'de, D>(deserializer: D) -> Result<Option<usize>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    size(deserializer).map(Some)
+}
+
+/// How long something is kept, where it may be left out.
+pub(super) fn some_age<'de, D>(deserializer: D) -> Result<Option<Duration>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let text = String::deserialize(deserializer)?;
+    age(&text).map(Some).map_err(de::Error::custom)
+}
+
+fn age(text: &str) -> Result<Duration, String> {
+    let hours = number_and_unit(text, |unit| match unit {
+        "h" => Some(1),
+        "d" => Some(24),
+        _ => None,
+    });
+    let time = hours.and_then(|hours| hours.checked_mul(3_600));
+    time.map(Duration::from_secs).ok_or_else(|| {
+        format!("{text:?} is no time here: write a number from 1 on with h or d, such as \"30d\"")
+    })
+}
+
 fn duration(text: &str) -> Result<Duration, String> {
     let time = number_and_unit(text, |unit| match unit {
         "ms" => Some(1),
@@ -87,6 +116,10 @@ mod tests {
             "99999999999999999999s",
         ] {
             assert!(duration(text).is_err(), "{text}");
+        }
+        assert_eq!(age("2d"), Ok(Duration::from_secs(172_800)));
+        for text in ["", "0d", "5s", "d", "-1h", "999999999999999999d"] {
+            assert!(age(text).is_err(), "{text}");
         }
         assert_eq!(bytes("3KiB"), Ok(3_072));
         assert_eq!(bytes("2 GiB"), Ok(2 << 30));

@@ -4,5 +4,6 @@ mod ingest;
 mod limits;
 mod peers;
 mod publish;
+mod recorded;
 mod support;
 mod view;

@@ -17,6 +17,8 @@ pub(crate) struct Program {
     complaints: Arc<Mutex<String>>,
     /// Where it listens for RTSP.
     pub(crate) rtsp: String,
+    /// Where it listens for browsers, if it does.
+    pub(crate) watch: String,
 }
 
 impl Program {
@@ -58,6 +60,7 @@ impl Program {
             _directory: directory,
             complaints,
             rtsp: String::new(),
+            watch: String::new(),
         };
         loop {
             match lines.recv_timeout(LIMIT) {
@@ -66,10 +69,23 @@ impl Program {
                     if let Some(address) = line.strip_prefix("listening on rtsp ") {
                         address.clone_into(&mut program.rtsp);
                     }
+                    if let Some(address) = line.strip_prefix("watch at http://") {
+                        address.trim_end_matches('/').clone_into(&mut program.watch);
+                    }
                 }
                 Err(_) => panic!("the program does not begin: {}", program.complaints()),
             }
         }
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub(crate) fn terminate(&mut self) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-s", "TERM", &pid]).status();
+        assert!(sent.unwrap().success());
+        super::until("the program ends", || {
+            self.child.try_wait().unwrap().is_some()
+        });
     }
 
     /// The address of a camera, for viewers.

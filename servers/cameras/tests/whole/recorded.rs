@@ -1,0 +1,78 @@
+//! The program records a camera, shows it over HTTP, and ends in good order.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::support::{LIMIT, Program, simulator, until};
+
+fn get(program: &Program, path: &str) -> (String, Vec<u8>) {
+    let mut stream = TcpStream::connect(&program.watch).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    let host = &program.watch;
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let end = answer
+        .windows(4)
+        .position(|four| four == b"\r\n\r\n")
+        .unwrap();
+    let head = String::from_utf8(answer[..end].to_vec()).unwrap();
+    (head, answer[end + 4..].to_vec())
+}
+
+fn json(program: &Program, path: &str) -> Value {
+    let (head, body) = get(program, path);
+    serde_json::from_slice(&body).unwrap_or_else(|error| panic!("{error}: {head}"))
+}
+
+/// The names of all files below a directory.
+fn files(directory: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            names.extend(files(&entry.path()));
+        } else {
+            names.push(entry.file_name().into_string().unwrap());
+        }
+    }
+    names
+}
+
+#[test]
+fn a_camera_is_recorded_and_shown_and_its_files_are_complete_at_the_end() {
+    let disk = tempfile::tempdir().unwrap();
+    let simulator = simulator();
+    let url = simulator.url(0);
+    let config = format!(
+        "[volume.disk]\npath = {:?}\nreserve = \"1MiB\"\n[watch]\nlisten = \"127.0.0.1:0\"\n\
+         [camera.gate]\nurl = {url:?}\ndelivery = \"5ms\"\nrecord = {{ volume = \"disk\" }}\n",
+        disk.path()
+    );
+    let mut program = Program::start(&config);
+    until("groups are written", || {
+        let camera = json(&program, "/api/cameras/gate");
+        camera["state"] == "live" && camera["recording"]["gops"].as_u64() > Some(2)
+    });
+    let now = json(&program, "/api/cameras")["now_ms"].as_u64().unwrap();
+    let around = format!("from={}&until={}", now - 60_000, now + 60_000);
+    let listed = json(&program, &format!("/api/cameras/gate/recordings?{around}"));
+    assert_eq!(listed["ranges"].as_array().unwrap().len(), 1, "{listed}");
+    let (head, clip) = get(&program, &format!("/api/cameras/gate/clip.mp4?{around}"));
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    assert!(clip.windows(4).filter(|four| four == b"moof").count() > 2);
+    let (head, page) = get(&program, "/");
+    assert!(head.starts_with("HTTP/1.1 200") && page.starts_with(b"<!doctype html>"));
+    program.terminate();
+    let names = files(disk.path());
+    let is_complete = |name: &&String| name.ends_with(".mp4") && name.contains('-');
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert_eq!(names.iter().filter(is_complete).count(), 1, "{names:?}");
+}
