@@ -99,7 +99,7 @@ impl Datagrams {
                     Err(error) => return Poll::Ready(Err(error)),
                 }
             }
-            self.drain_reports(track, cx);
+            self.drain_reports(track);
         }
         Poll::Pending
     }
@@ -121,9 +121,9 @@ impl Datagrams {
         from.map_ok(|from| (from.ip() == self.camera).then_some(bytes))
     }
 
-    /// Reports of the sender are not used; left alone, they would fill the socket's buffer, which
-    /// is no harm, and keep the task from nothing.
-    fn drain_reports(&self, track: usize, _cx: &mut Context<'_>) {
+    /// Reports of the sender are not used. They are read when packets are, so that the socket's
+    /// buffer does not stay full.
+    fn drain_reports(&self, track: usize) {
         let mut report = [0; 2_048];
         while self.pairs[track].reports.try_recv(&mut report).is_ok() {}
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::net::TcpStream;
-use evenkeel::time::timeout;
+use evenkeel::time::{Instant, timeout, timeout_at};
 use rtsp_types::Message;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -76,15 +76,16 @@ async fn talk(shared: &Arc<Shared>, connection: &mut Connection) -> End {
         return End::Over;
     }
     let mut server = Server::new(nonce, u64::from_be_bytes(session));
-    let mut limit = connection.patience;
+    let mut deadline = Instant::now() + connection.patience;
     loop {
-        let request = match timeout(limit, connection.frame()).await {
+        let request = match timeout_at(deadline, connection.frame()).await {
             Err(_) => return End::Slow,
             Ok(Err(end)) => return end,
             Ok(Ok(Frame::Message(Message::Request(request)))) => request,
+            // Packets that nobody has asked for win no time, however many there are.
+            Ok(Ok(_)) if Instant::now() >= deadline => return End::Slow,
             Ok(Ok(_)) => continue,
         };
-        limit = IDLE_MAX;
         let reply = server.request(&request, &**shared);
         if let Err(end) = connection.send(&reply.bytes).await {
             return end;
@@ -106,6 +107,7 @@ async fn talk(shared: &Arc<Shared>, connection: &mut Connection) -> End {
         if let Err(end) = ended {
             return end;
         }
+        deadline = Instant::now() + IDLE_MAX;
     }
 }
 

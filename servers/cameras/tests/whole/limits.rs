@@ -31,6 +31,17 @@ fn connections_have_limits_and_who_is_refused_is_told() {
 fn who_says_nothing_or_nonsense_is_dropped() {
     let hasty = Program::start_with("patience = \"100ms\"", "");
     hasty.connect().ended();
+    // Packets that nobody has asked for win it no time.
+    let mut client = hasty.connect();
+    let mut writer = client.stream.try_clone().unwrap();
+    let sending = std::thread::spawn(move || {
+        while writer.write_all(b"$\0\0\0").is_ok() {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    });
+    client.ended();
+    drop(client);
+    sending.join().unwrap();
     let program = Program::start("");
     for nonsense in [
         &b"\x16\x03\x01\0\0"[..],
