@@ -174,20 +174,22 @@ impl Shares {
     #[inline]
     pub(crate) fn charge(&mut self, class: Class, length: u64) -> u64 {
         self.wake(class);
-        self.spent.add(class, length);
+        self.spent.add_unlisted(class, length);
         self.worked += length;
         self.since[class.index()] = self.worked;
         self.spent.total()
     }
 
     /// The classes that were served here since the last exchange.
-    pub(crate) fn served(&self) -> u64 {
+    pub(crate) fn served(&mut self) -> u64 {
+        self.spent.list(self.seen);
         self.spent.classes()
     }
 
     /// The classes that have had work here since the last exchange, to be published. From now on
     /// those count that have some.
     pub(crate) fn take_seen(&mut self) -> u64 {
+        self.spent.list(self.seen);
         std::mem::replace(&mut self.seen, self.waiting)
     }
 

@@ -41,13 +41,23 @@ impl Spent {
         }
     }
 
-    #[inline]
     pub(crate) fn add(&mut self, class: Class, length: u64) {
+        self.add_unlisted(class, length);
+        self.list(class.bit());
+    }
+
+    /// The same, to be followed by [`list`](Spent::list): for what is done at each poll.
+    #[inline]
+    pub(super) fn add_unlisted(&mut self, class: Class, length: u64) {
         self.time[class.index()] += length;
         self.total += length;
-        if length > 0 {
-            self.classes |= class.bit();
-        }
+    }
+
+    /// These classes may have spent time.
+    pub(super) fn list(&mut self, classes: u64) {
+        let spent = |class: &Class| self.of(*class) > 0;
+        let spent = Class::of_bits(classes).filter(spent);
+        self.classes |= spent.fold(0, |bits, class| bits | class.bit());
     }
 
     #[inline]
@@ -60,7 +70,7 @@ impl Spent {
         self.total
     }
 
-    /// The classes that have spent time.
+    /// The classes that have spent time and were listed.
     pub(crate) fn classes(&self) -> u64 {
         self.classes
     }
