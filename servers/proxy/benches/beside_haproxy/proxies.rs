@@ -42,7 +42,7 @@ impl Kind {
 const HAPROXY: &str = "\
 global
   nbthread 1
-  maxconn 9500
+  maxconn 9000
 defaults
   timeout connect 5s
   timeout client 60s
@@ -87,14 +87,14 @@ impl Machine {
         let listener = |name: &str, mode: &str| {
             format!(
                 "[listener.{name}]\nbind = \"127.0.0.1:0\"\nmode = \"{mode}\"\npool = \"{name}\"\n\
-                 connections_per_client_max = 9500\n"
+                 connections_per_client_max = 9000\n"
             )
         };
         let server = |name: &str, address: SocketAddr| {
             format!("[[pool.{name}.server]]\nname = \"s\"\naddress = \"{address}\"\n")
         };
         let mut text = format!(
-            "[process]\nworkers = 1\nconnections_max = 9500\nadmin_socket = \"{}\"\n",
+            "[process]\nworkers = 1\nconnections_max = 9000\nadmin_socket = \"{}\"\n",
             admin.display()
         );
         for (name, mode, address) in self.sections() {
@@ -146,7 +146,7 @@ impl Machine {
         }
         for ((name, mode, server), bind) in self.sections().iter().zip(bound) {
             text += &format!(
-                "listen {name}\n  mode {mode}\n  maxconn 9500\n  bind {bind}\n  server s {server}\n"
+                "listen {name}\n  mode {mode}\n  maxconn 9000\n  bind {bind}\n  server s {server}\n"
             );
         }
         fs::write(&config, text)?;
