@@ -43,6 +43,7 @@ const HAPROXY: &str = "\
 global
   nbthread 1
   maxconn 9000
+  maxpipes 400
 defaults
   timeout connect 5s
   timeout client 60s
