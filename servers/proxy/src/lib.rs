@@ -19,6 +19,8 @@
 //! - [`slots`], [`sessions`], [`refusals`] and [`counters`]: limits of connections, who is
 //!   connected, what was refused, and what was counted.
 //! - [`upgrade`]: another process takes over; [`supervisor`]: what systemd is told.
+//! - [`timer`] and [`spare`]: one timer for all the waits of a connection, and buffers that are used
+//!   again.
 
 pub mod access_log;
 pub mod admin;
@@ -40,8 +42,10 @@ pub mod server;
 pub mod sessions;
 pub mod slots;
 pub mod socket;
+pub mod spare;
 pub mod stream;
 pub mod supervisor;
 pub mod tcp;
+pub mod timer;
 pub mod tls;
 pub mod upgrade;

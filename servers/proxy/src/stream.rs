@@ -12,6 +12,7 @@ use evenkeel::time::timeout;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use crate::socket::Socket;
+use crate::spare;
 use crate::tls::Session;
 
 /// A connection.
@@ -144,19 +145,21 @@ impl Stream {
         }
     }
 
-    /// Waits for bytes, and reads some into an empty buffer, which has no memory while nothing
-    /// comes. Returns 0 at the end of the stream.
+    /// Waits for bytes, and reads some into an empty buffer, up to [`spare::ROOM`]. While nothing
+    /// comes, it has no memory. Returns 0 at the end of the stream.
     ///
     /// # Errors
     ///
     /// Those of the system, and of TLS.
-    pub async fn read_first(&self, buffer: &mut BytesMut, room: usize) -> io::Result<usize> {
+    pub async fn read_first(&self, buffer: &mut BytesMut) -> io::Result<usize> {
         loop {
-            *buffer = BytesMut::new();
+            if buffer.capacity() > 0 {
+                spare::give(std::mem::take(buffer));
+            }
             if !self.has_more() {
                 poll_fn(|cx| self.socket().poll_read_ready(cx)).await?;
             }
-            buffer.reserve(room);
+            *buffer = spare::take();
             match self.read_now(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 result => return result,

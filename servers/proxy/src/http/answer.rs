@@ -19,7 +19,7 @@ use crate::stream::Stream;
 /// How many interim answers a request may have.
 const INTERIM_MAX: usize = 8;
 
-/// How much is read at once of an answer's head, with the beginning of its body.
+/// How much is read at once of the rest of an answer's head, with the beginning of its body.
 const READ_BYTES: usize = 16 * 1_024;
 
 /// The head of an answer.
@@ -64,8 +64,13 @@ pub(super) async fn read_answer(
             return Err(Fault::Server(text));
         }
         let Some(length) = found else {
-            arrived.reserve(READ_BYTES);
-            let error = match origin.read_buf(arrived).await {
+            let read = if arrived.is_empty() {
+                origin.read_first(arrived).await
+            } else {
+                arrived.reserve(READ_BYTES);
+                origin.read_buf(arrived).await
+            };
+            let error = match read {
                 Ok(0) => io::ErrorKind::UnexpectedEof.into(),
                 Ok(_) => continue,
                 Err(error) => error,

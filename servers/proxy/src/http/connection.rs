@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Buf;
 use evenkeel::Class;
-use evenkeel::time::{Instant, timeout, timeout_at};
+use evenkeel::time::{Instant, timeout};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::exchange::{Client, End, Plan, exchange};
@@ -16,6 +16,7 @@ use super::head::{BadHead, HTTP_2, HeadEnd, Request, storage};
 use super::refusal::Refusal;
 use super::rewrite::OfRequest;
 use super::two::{self, Begun};
+use super::waits::Waits;
 use crate::access_log::{Note, Timed};
 use crate::config::{HashOn, Protocol};
 use crate::policy::{Asked, Passage, Reply, Verdict};
@@ -23,10 +24,11 @@ use crate::pool::{self, Pool, hash};
 use crate::route::Destination;
 use crate::server::{Front, Taken};
 use crate::socket::Ends;
+use crate::spare;
 use crate::stream::Stream;
 use crate::tls::Session;
 
-/// How much is read at once of a head.
+/// How much is read at once of the rest of a head.
 const READ_BYTES: usize = 4 * 1_024;
 
 /// How long, and how much, is read of a client who is sending while its connection ends. Closing at
@@ -40,11 +42,14 @@ pub async fn serve(mut taken: Taken) {
         Begun::Two => return two::serve(taken).await,
         Begun::Silent => return,
     }
+    let mut closing = taken.closing.clone();
+    let told = pin!(async move { drop(closing.wait_for(|closing| *closing).await) });
+    let mut waits = Waits::new(taken.closing.clone(), told);
     let mut is_first = true;
     loop {
         // As the configuration is now.
         let front = taken.front();
-        match next(&mut taken, &front, is_first).await {
+        match next(&mut taken, &front, &mut waits, is_first).await {
             Ok(End::Next) => is_first = false,
             // What it has sent meanwhile would make the system discard the answer.
             Ok(End::Close) if !taken.buffer.is_empty() || taken.stream.has_more() => {
@@ -71,9 +76,10 @@ pub async fn serve(mut taken: Taken) {
 async fn next(
     taken: &mut Taken,
     front: &Arc<Front>,
+    waits: &mut Waits<'_>,
     is_first: bool,
 ) -> Result<End, (Refusal, bool)> {
-    let head = match head(taken, front, is_first).await {
+    let head = match head(taken, front, waits, is_first).await {
         Ok(Some(length)) => length,
         Ok(None) => return Ok(End::Close),
         Err(refusal) => {
@@ -108,11 +114,16 @@ async fn next(
             return Ok(answer.send(&taken.stream, front, note.as_deref()).await);
         }
     };
+    if taken.buffer.is_empty() {
+        // The answer can have it.
+        spare::give(std::mem::take(&mut taken.buffer));
+    }
     let client = Client {
         stream: &mut taken.stream,
         buffer: &mut taken.buffer,
         ends: &taken.ends,
         front,
+        timer: &mut waits.timer,
     };
     let plan = Plan { note, ..plan };
     enter(plan.class);
@@ -160,12 +171,19 @@ fn bad(front: &Front, taken: &Taken, refusal: &Refusal) {
 
 /// Goes on in this class.
 fn enter(class: Class) {
-    // Only outside tasks this is an error, and connections are served by tasks.
-    let _ = evenkeel::task::change_class(class);
+    if evenkeel::task::class() != Some(class) {
+        // Only outside tasks this is an error, and connections are served by tasks.
+        let _ = evenkeel::task::change_class(class);
+    }
 }
 
 /// Reads the head of a request. Returns its length, or `None` if there is none to come.
-async fn head(taken: &mut Taken, front: &Front, is_first: bool) -> Result<Option<usize>, Refusal> {
+async fn head(
+    taken: &mut Taken,
+    front: &Front,
+    waits: &mut Waits<'_>,
+    is_first: bool,
+) -> Result<Option<usize>, Refusal> {
     let times = front.config.timeouts;
     if taken.buffer.is_empty() {
         let limit = if is_first {
@@ -173,18 +191,13 @@ async fn head(taken: &mut Taken, front: &Front, is_first: bool) -> Result<Option
         } else {
             times.keep_alive
         };
-        let read = taken.stream.read_first(&mut taken.buffer, READ_BYTES);
-        let begun = tokio::select! {
-            biased;
-            begun = timeout(limit, read) => begun,
-            _ = taken.closing.wait_for(|closing| *closing), if !is_first => return Ok(None),
-        };
+        let begun = waits.first(taken, limit, !is_first).await;
         // Browsers connect in advance: silence is not worth an answer.
-        if !matches!(begun, Ok(Ok(1..))) {
+        if !matches!(begun, Some(Ok(1..))) {
             return Ok(None);
         }
     }
-    let deadline = Instant::now() + times.head;
+    let mut deadline = None;
     let mut end = HeadEnd::default();
     let mut may_skip = true;
     loop {
@@ -202,9 +215,11 @@ async fn head(taken: &mut Taken, front: &Front, is_first: bool) -> Result<Option
         if found.is_some() {
             return Ok(found);
         }
+        let deadline = *deadline.get_or_insert_with(|| Instant::now() + times.head);
         taken.buffer.reserve(READ_BYTES);
         let mut stream = &taken.stream;
-        match timeout_at(deadline, stream.read_buf(&mut taken.buffer)).await {
+        let more = stream.read_buf(&mut taken.buffer);
+        match waits.timer.until(deadline, more).await {
             Ok(Ok(0) | Err(_)) => return Ok(None),
             Ok(Ok(_)) => {}
             // An empty line alone is not worth an answer.

@@ -33,7 +33,9 @@ use crate::pool::{Dialled, Pool, Server, dial};
 use crate::relay;
 use crate::server::Front;
 use crate::socket::Ends;
+use crate::spare;
 use crate::stream::Stream;
+use crate::timer::Timer;
 
 /// Whose request it is.
 #[derive(Debug)]
@@ -43,6 +45,7 @@ pub(super) struct Client<'a> {
     pub(super) buffer: &'a mut BytesMut,
     pub(super) ends: &'a Ends,
     pub(super) front: &'a Front,
+    pub(super) timer: &'a mut Timer,
 }
 
 /// What is to be done with a request.
@@ -119,9 +122,9 @@ pub(super) async fn exchange(mut client: Client<'_>, plan: &Plan) -> Result<End,
             client.front.complain(&error);
             no_server()
         })?;
-        let server = Arc::clone(dialled.lease.server());
+        let server = &pool.servers()[dialled.lease.index()];
         if let (Some(note), Some(began)) = (&plan.note, began) {
-            note.connected(&server, dialled.lease.queued, began.elapsed());
+            note.connected(server, dialled.lease.queued, began.elapsed());
         }
         let (is_reused, index) = (dialled.is_reused, dialled.lease.index());
         let fault = match once(&mut client, plan, dialled).await {
@@ -146,7 +149,7 @@ pub(super) async fn exchange(mut client: Client<'_>, plan: &Plan) -> Result<End,
             repeats += 1;
             continue;
         }
-        return refused(fault, client.front, plan, &server);
+        return refused(fault, client.front, plan, server);
     }
 }
 
@@ -207,15 +210,16 @@ async fn once(client: &mut Client<'_>, plan: &Plan, dialled: Dialled) -> Result<
         stream: mut origin,
         ..
     } = dialled;
-    let server = Arc::clone(lease.server());
+    let server = &**lease.server();
     let mut arrived = BytesMut::new();
     let done = if plan.framing == Framing::None {
-        without_body(client, plan, &server, &mut origin, &mut arrived).await?
+        without_body(client, plan, server, &mut origin, &mut arrived).await?
     } else {
-        with_body(client, plan, &server, &origin, &mut arrived).await?
+        with_body(client, plan, server, &origin, &mut arrived).await?
     };
-    let is_shared = done.server_persists && !plan.binds;
-    if is_shared && arrived.is_empty() && server.config.send_proxy.is_none() {
+    let is_shared = done.server_persists && !plan.binds && arrived.is_empty();
+    spare::give(arrived);
+    if is_shared && server.config.send_proxy.is_none() {
         let config = &plan.pool.config;
         server.keep(origin, config.timeouts.keep, config.idle_connections_max);
     } else if done.end != End::Reset {
@@ -268,10 +272,8 @@ async fn without_body(
     let mut target = to_server(client.front, plan, server, origin);
     target.send(&plan.head).await.map_err(Fault::Lost)?;
     let limit = plan.pool.config.timeouts.answer;
-    let answer = timeout(
-        limit,
-        read_answer(client.stream, client.front, plan, (server, origin), arrived),
-    );
+    let answer = read_answer(client.stream, client.front, plan, (server, origin), arrived);
+    let answer = client.timer.within(limit, answer);
     let mut answer = answer.await.map_err(|_| Fault::ServerSlow)??;
     if answer.upgrades {
         return Ok(upgraded(client, answer, (server, origin), arrived).await);

@@ -12,7 +12,7 @@
 //! - `patience`: how long somebody may take.
 //! - `body`: forwards a body; `squeeze` compresses it on its way.
 //! - `exchange`: one request and its answer, whose head `answer` reads.
-//! - `connection`: one request after the other.
+//! - `connection`: one request after the other; `waits` has what each waits for.
 //! - `refusal`: answers of the proxy itself.
 //! - `two`: HTTP/2, with clients, servers or both.
 
@@ -28,6 +28,7 @@ mod refusal;
 mod rewrite;
 mod squeeze;
 mod two;
+mod waits;
 
 pub use chunks::{BadChunk, Decoder, Recode};
 pub use connection::serve;

@@ -190,7 +190,7 @@ impl Pool {
     ///
     /// Cancel safe: the place is given to another one.
     pub async fn take(self: &Arc<Self>, key: u64, tried: &[usize]) -> Result<Lease, NoServer> {
-        let now = self.age();
+        let now = self.time_of_choice();
         let waiting = {
             let mut state = self.state();
             match state.core.choose(now, key, tried) {
@@ -348,7 +348,7 @@ impl Pool {
     /// Changes something by which there may be room, and gives that to those who wait, in one step:
     /// whoever comes at this moment does not overtake them.
     fn change<T>(self: &Arc<Self>, change: impl FnOnce(&mut Core) -> T) -> T {
-        let now = self.age();
+        let now = self.time_of_choice();
         let mut state = self.state();
         let State { core, queue, .. } = &mut *state;
         let changed = change(core);
@@ -364,6 +364,15 @@ impl Pool {
             drop(waiter.lease.send(self.lease(index)));
         }
         changed
+    }
+
+    /// The time, if choices go by it: the clock is read for each request.
+    fn time_of_choice(&self) -> Duration {
+        if self.config.slow_start.is_some() || self.config.outliers.is_some() {
+            self.age()
+        } else {
+            Duration::ZERO
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -81,6 +81,7 @@ pub(in super::super) async fn forward(client: Client<'_>, plan: &Plan) -> Result
         buffer,
         ends,
         front,
+        ..
     } = client;
     let stream = &*stream;
     let up = Source::one(

@@ -81,7 +81,7 @@ pub(in super::super) async fn begins(taken: &mut Taken) -> Begun {
         }
         let read = async {
             if taken.buffer.is_empty() {
-                return taken.stream.read_first(&mut taken.buffer, READ_BYTES).await;
+                return taken.stream.read_first(&mut taken.buffer).await;
             }
             taken.buffer.reserve(READ_BYTES);
             (&taken.stream).read_buf(&mut taken.buffer).await

@@ -1,0 +1,114 @@
+//! The processor time of a proxy's process for each operation.
+
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use evenkeel_measure::rounds::alternate;
+
+use super::clients::{Load, run};
+use super::proxies::{Kind, Proxy};
+use super::rows::Rows;
+use super::{Plan, Result};
+
+/// So many clients ask at once.
+const CLIENTS: usize = 4;
+
+/// With a name, and how often each client does it in a measurement of 400 ms or so.
+const OPERATIONS: [(&str, Load, usize); 4] = [
+    ("HTTP, kept connections", Load::Kept, 2_000),
+    ("HTTP, a connection for each", Load::Closed, 600),
+    ("TCP, a connection for each", Load::Connection, 600),
+    ("H2 10k", Load::Two, 2_000),
+];
+
+/// The client of HTTP/2.
+const H2LOAD: &str = "h2load";
+
+/// Requests of each of its connections at a time.
+const STREAMS: usize = 10;
+
+const BYTES: [(&str, Load, usize); 2] = [
+    ("HTTP, 1 MB", Load::HttpBytes, 120),
+    ("TCP, 1 MB", Load::TcpBytes, 120),
+];
+
+pub(crate) fn operations(plan: &Plan<'_>) -> Result<Rows> {
+    let kinds = [Kind::Ours, Kind::Copying];
+    let what = "processor time of an operation, in us: less is better";
+    rows(plan, what, &kinds, &OPERATIONS)
+}
+
+pub(crate) fn bytes(plan: &Plan<'_>) -> Result<Rows> {
+    let kinds = [Kind::Ours, Kind::Copying, Kind::Splicing, Kind::Large];
+    let what = "processor time of a megabyte, in us: less is better";
+    rows(plan, what, &kinds, &BYTES)
+}
+
+fn rows(
+    plan: &Plan<'_>,
+    what: &str,
+    kinds: &[Kind],
+    loads: &[(&str, Load, usize)],
+) -> Result<Rows> {
+    let mut rows = Rows::new(what, kinds, 1);
+    let loads: Vec<_> = (loads.iter()).filter(|load| plan.wants(load.0)).collect();
+    if loads.is_empty() {
+        return Ok(rows);
+    }
+    let proxies = kinds.iter().map(|&kind| plan.machine.start(kind));
+    let proxies = proxies.collect::<Result<Vec<_>>>()?;
+    let share = plan.rounds.sample(Duration::from_secs(1)).as_secs_f64();
+    for &&(name, load, times) in &loads {
+        if matches!(load, Load::Two) && Command::new(H2LOAD).arg("--version").output().is_err() {
+            eprintln!("{name} is not measured: {H2LOAD} is missing, which nghttp2-client brings");
+            continue;
+        }
+        let times = ((times as f64 * share) as usize).max(1);
+        for proxy in &proxies {
+            measured(proxy, load, times / 4 + 1)?;
+        }
+        let measure = |proxy: &Proxy| measured(proxy, load, times);
+        rows.add(name, &alternate(plan.rounds.rounds(), &proxies, measure)?);
+    }
+    Ok(rows)
+}
+
+/// The processor time of an operation, in microseconds.
+fn measured(proxy: &Proxy, load: Load, times: usize) -> Result<f64> {
+    let before = proxy.processor_us()?;
+    if let Load::Two = load {
+        two(proxy, times * CLIENTS)?;
+        return Ok((proxy.processor_us()? - before) / (times * CLIENTS) as f64);
+    }
+    thread::scope(|scope| {
+        let work = || {
+            let mut each = 0..times;
+            run(proxy, load, || each.next().is_some())
+        };
+        let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(work)).collect();
+        let ended = clients.into_iter().map(|client| match client.join() {
+            Ok(ended) => ended,
+            Err(_) => Err("a client has panicked".into()),
+        });
+        ended.collect::<Result<()>>()
+    })?;
+    let spent = proxy.processor_us()? - before;
+    Ok(spent / (times * CLIENTS) as f64)
+}
+
+/// Has so many requests of HTTP/2 answered.
+fn two(proxy: &Proxy, requests: usize) -> Result<()> {
+    let output = Command::new(H2LOAD)
+        .args(["-n", &requests.to_string()])
+        .args(["-c", &CLIENTS.to_string()])
+        .args(["-m", &STREAMS.to_string()])
+        .arg(format!("http://{}/medium", proxy.http))
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let expected = format!("{requests} 2xx, 0 3xx, 0 4xx, 0 5xx");
+    if !text.contains(&expected) || !text.contains(&format!("{requests} succeeded")) {
+        return Err(format!("{H2LOAD} has not got all answers: {text}").into());
+    }
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! What the proxy costs beside HAProxy, in turn: processor time of its process for each operation,
+//! memory of connections that wait, rates under a mixed load, and the time of an answer to the
+//! operator.
+//!
+//! Clients, servers and both proxies share the machine, over loopback. Each proxy has one thread,
+//! the same timeouts, and no logs, as ours has none. HAProxy may use connections to servers again
+//! for any client, as ours does. It is measured as it comes, without splicing, with splicing, and
+//! for bytes also with larger buffers.
+
+mod clients;
+mod costs;
+mod memory;
+mod mixed;
+mod origins;
+mod proxies;
+mod rows;
+
+use std::error::Error;
+
+use clap::Parser;
+use evenkeel_measure::options::{JsonOption, RoundOptions};
+
+use proxies::{Machine, version};
+use rows::Rows;
+
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+/// Measures evenkeel-proxy beside HAProxy.
+#[derive(Parser)]
+struct Arguments {
+    #[command(flatten)]
+    rounds: RoundOptions,
+    #[command(flatten)]
+    json: JsonOption,
+    /// The program of HAProxy
+    #[arg(long, default_value = "haproxy")]
+    haproxy: String,
+    /// Measure only the rows with this in their names
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    only: String,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let mut results = arguments.json.begin("beside_haproxy")?;
+    println!("HAProxy is {}", version(&arguments.haproxy)?);
+    let machine = Machine::new(&arguments.haproxy)?;
+    let plan = Plan {
+        machine: &machine,
+        rounds: &arguments.rounds,
+        only: &arguments.only,
+    };
+    let tables: [fn(&Plan<'_>) -> Result<Rows>; 5] = [
+        costs::operations,
+        costs::bytes,
+        memory::idle,
+        mixed::rates,
+        mixed::answers,
+    ];
+    for measure in tables {
+        let rows = measure(&plan)?;
+        if !rows.is_empty() {
+            let table = rows.table();
+            println!("\n{table}");
+            results.add(table, Vec::new())?;
+        }
+    }
+    Ok(())
+}
+
+/// What is measured, and how often.
+struct Plan<'a> {
+    machine: &'a Machine,
+    rounds: &'a RoundOptions,
+    only: &'a str,
+}
+
+impl Plan<'_> {
+    fn wants(&self, row: &str) -> bool {
+        row.contains(self.only)
+    }
+}

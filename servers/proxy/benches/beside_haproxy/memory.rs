@@ -1,0 +1,72 @@
+//! The memory of a connection that waits: what a fresh process has more of, with thousands of them.
+
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use evenkeel_measure::rounds::alternate;
+
+use super::clients::{Kept, LIMIT, connect};
+use super::proxies::{Kind, Machine, Proxy};
+use super::rows::Rows;
+use super::{Plan, Result};
+
+const CONNECTIONS: usize = 4_000;
+
+type Measure = fn(&Machine, &Proxy) -> Result<f64>;
+
+pub(crate) fn idle(plan: &Plan<'_>) -> Result<Rows> {
+    let kinds = [Kind::Ours, Kind::Copying];
+    let what = "memory of a process for each connection that waits, in bytes: less is better";
+    let mut rows = Rows::new(what, &kinds, 0);
+    let loads: [(&str, Measure); 2] = [
+        ("HTTP, between two requests", kept),
+        ("TCP, connected to its server", silent),
+    ];
+    for (name, measure) in loads {
+        if plan.wants(name) {
+            let measure = |&kind: &Kind| measure(plan.machine, &plan.machine.start(kind)?);
+            rows.add(name, &alternate(plan.rounds.rounds(), &kinds, measure)?);
+        }
+    }
+    Ok(rows)
+}
+
+fn kept(_: &Machine, proxy: &Proxy) -> Result<f64> {
+    let mut buffer = vec![0; 64 * 1_024];
+    let one = |buffer: &mut [u8]| {
+        let mut kept = Kept::connect(proxy.http)?;
+        kept.ask(false, buffer)?;
+        Ok(kept)
+    };
+    let first = one(&mut buffer)?;
+    let before = proxy.resident_bytes()?;
+    let all: Result<Vec<_>> = (0..CONNECTIONS).map(|_| one(&mut buffer)).collect();
+    let all = (first, all?);
+    let more = proxy.resident_bytes()? - before;
+    drop(all);
+    Ok(more / CONNECTIONS as f64)
+}
+
+fn silent(machine: &Machine, proxy: &Proxy) -> Result<f64> {
+    machine.origins.let_go();
+    let some = |count: usize| -> Result<Vec<TcpStream>> {
+        let before = machine.origins.held();
+        let all = (0..count).map(|_| connect(proxy.silent)).collect();
+        let began = Instant::now();
+        while machine.origins.held() < before + count {
+            if began.elapsed() > LIMIT {
+                return Err("connections do not get to their server".into());
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        all
+    };
+    let first = some(1)?;
+    let before = proxy.resident_bytes()?;
+    let all = (first, some(CONNECTIONS)?);
+    let more = proxy.resident_bytes()? - before;
+    drop(all);
+    machine.origins.let_go();
+    Ok(more / CONNECTIONS as f64)
+}

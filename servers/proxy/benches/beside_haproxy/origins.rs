@@ -1,0 +1,113 @@
+//! The servers behind the proxies, for as long as the process lasts.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use super::Result;
+use super::clients::{BIG, MEDIUM, SMALL};
+
+/// Where they are.
+pub(crate) struct Origins {
+    /// Answers requests of HTTP: `/big` with a megabyte, others with five bytes.
+    pub(crate) http: SocketAddr,
+    /// Answers a byte in the same way, and ends.
+    pub(crate) bytes: SocketAddr,
+    /// Says nothing.
+    pub(crate) silent: SocketAddr,
+    /// The connections of the silent one.
+    held: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Origins {
+    pub(crate) fn start() -> Result<Self> {
+        let held = Arc::<Mutex<Vec<TcpStream>>>::default();
+        let holder = Arc::clone(&held);
+        let hold = move |stream| {
+            let mut held = holder.lock().unwrap_or_else(PoisonError::into_inner);
+            held.push(stream);
+        };
+        Ok(Self {
+            http: listen(|stream| apart(stream, serve_http))?,
+            bytes: listen(|stream| apart(stream, serve_bytes))?,
+            silent: listen(hold)?,
+            held,
+        })
+    }
+
+    /// How many connections the silent one has.
+    pub(crate) fn held(&self) -> usize {
+        let held = self.held.lock();
+        held.unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Closes them.
+    pub(crate) fn let_go(&self) {
+        let held = self.held.lock();
+        held.unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+fn listen(take: impl Fn(TcpStream) + Send + 'static) -> Result<SocketAddr> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?;
+    let incoming = move || {
+        let streams = listener.incoming();
+        streams.map_while(io::Result::ok).for_each(take);
+    };
+    thread::spawn(incoming);
+    Ok(address)
+}
+
+/// A proxy may go away at any time.
+fn apart(stream: TcpStream, serve: fn(TcpStream) -> io::Result<()>) {
+    thread::spawn(move || drop(serve(stream)));
+}
+
+fn serve_http(mut stream: TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let of = |body: &[u8]| {
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+        [head.as_bytes(), body].concat()
+    };
+    let (small, mut medium, mut big) = (of(SMALL), Vec::new(), Vec::new());
+    let (mut buffer, mut filled) = ([0; 4_096], 0);
+    loop {
+        let came = stream.read(&mut buffer[filled..])?;
+        if came == 0 {
+            return Ok(());
+        }
+        filled += came;
+        if buffer[..filled].ends_with(b"\r\n\r\n") {
+            // Most connections are never asked for much, and there may be thousands.
+            let made = |kept: &mut Vec<u8>, length: usize| {
+                if kept.is_empty() {
+                    *kept = of(&vec![b'x'; length]);
+                }
+            };
+            stream.write_all(match () {
+                () if buffer.starts_with(b"GET /big ") => {
+                    made(&mut big, BIG);
+                    &big
+                }
+                () if buffer.starts_with(b"GET /medium ") => {
+                    made(&mut medium, MEDIUM);
+                    &medium
+                }
+                () => &small,
+            })?;
+            filled = 0;
+        }
+    }
+}
+
+fn serve_bytes(mut stream: TcpStream) -> io::Result<()> {
+    static ALL: [u8; BIG] = [b'x'; BIG];
+    let mut asked = [0];
+    stream.read_exact(&mut asked)?;
+    match &asked {
+        b"b" => stream.write_all(&ALL),
+        _ => stream.write_all(SMALL),
+    }
+}

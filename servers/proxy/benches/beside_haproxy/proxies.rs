@@ -1,0 +1,253 @@
+//! The proxies: how they are started, and what their processes have used.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::Result;
+use super::clients::LIMIT;
+use super::origins::Origins;
+
+/// Which proxy, and how it is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// evenkeel-proxy.
+    Ours,
+    /// HAProxy as it comes, which copies through buffers of 16 KiB.
+    Copying,
+    /// It may splice.
+    Splicing,
+    /// It copies through buffers of 64 KiB.
+    Large,
+}
+
+impl Kind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Ours => "evenkeel-proxy",
+            Self::Copying => "HAProxy",
+            Self::Splicing => "splicing",
+            Self::Large => "64 KiB",
+        }
+    }
+}
+
+/// The same limits and times as ours.
+const HAPROXY: &str = "\
+global
+  nbthread 1
+  maxconn 9000
+  maxpipes 400
+defaults
+  timeout connect 5s
+  timeout client 60s
+  timeout server 60s
+  timeout http-request 10s
+  timeout http-keep-alive 60s
+  http-reuse always
+";
+
+const SPLICE: &str = "  option splice-auto\n  option splice-request\n  option splice-response\n";
+
+/// Where the proxies run.
+pub(crate) struct Machine {
+    haproxy: String,
+    directory: tempfile::TempDir,
+    pub(crate) origins: Origins,
+}
+
+impl Machine {
+    pub(crate) fn new(haproxy: &str) -> Result<Self> {
+        Ok(Self {
+            haproxy: haproxy.to_owned(),
+            directory: tempfile::tempdir()?,
+            origins: Origins::start()?,
+        })
+    }
+
+    /// Starts a proxy.
+    pub(crate) fn start(&self, kind: Kind) -> Result<Proxy> {
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        // Relaxed: it only has to be another number each time.
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let file = |end: &str| self.directory.path().join(format!("{number}.{end}"));
+        let (config, admin) = (file("config"), file("socket"));
+        match kind {
+            Kind::Ours => self.ours(config, admin),
+            _ => self.theirs(kind, config, admin),
+        }
+    }
+
+    fn ours(&self, config: PathBuf, admin: PathBuf) -> Result<Proxy> {
+        let listener = |name: &str, mode: &str| {
+            format!(
+                "[listener.{name}]\nbind = \"127.0.0.1:0\"\nmode = \"{mode}\"\npool = \"{name}\"\n\
+                 connections_per_client_max = 9000\n"
+            )
+        };
+        let server = |name: &str, address: SocketAddr| {
+            format!("[[pool.{name}.server]]\nname = \"s\"\naddress = \"{address}\"\n")
+        };
+        let mut text = format!(
+            "[process]\nworkers = 1\nconnections_max = 9000\nadmin_socket = \"{}\"\n",
+            admin.display()
+        );
+        for (name, mode, address) in self.sections() {
+            text += &listener(name, mode);
+            text += &server(name, address);
+        }
+        fs::write(&config, text)?;
+        let mut child = Command::new(env!("CARGO_BIN_EXE_evenkeel-proxy"))
+            .arg("run")
+            .arg(&config)
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let output = child.stdout.take().ok_or("it has no output")?;
+        let mut bound = [None; 3];
+        for line in BufReader::new(output).lines() {
+            let line = line?;
+            for ((name, ..), bound) in self.sections().iter().zip(&mut bound) {
+                let address = line.strip_prefix(&format!("listening on {name} "));
+                *bound = bound.or_else(|| address?.parse().ok());
+            }
+            if line == "ready" {
+                break;
+            }
+        }
+        let [Some(http), Some(tcp), Some(silent)] = bound else {
+            return Err("the proxy does not begin".into());
+        };
+        Ok(Proxy {
+            child,
+            admin,
+            http,
+            tcp,
+            silent,
+        })
+    }
+
+    fn theirs(&self, kind: Kind, config: PathBuf, admin: PathBuf) -> Result<Proxy> {
+        // It has no way to say which port it was given.
+        let free = || TcpListener::bind("127.0.0.1:0")?.local_addr();
+        let bound = [free()?, free()?, free()?];
+        let mut text = HAPROXY.replace(
+            "defaults\n",
+            &format!("  stats socket {}\ndefaults\n", admin.display()),
+        );
+        match kind {
+            Kind::Splicing => text += SPLICE,
+            Kind::Large => text = text.replace("  maxconn", "  tune.bufsize 65536\n  maxconn"),
+            Kind::Ours | Kind::Copying => {}
+        }
+        for ((name, mode, server), bind) in self.sections().iter().zip(bound) {
+            text += &format!(
+                "listen {name}\n  mode {mode}\n  maxconn 9000\n  bind {bind}\n  server s {server}\n"
+            );
+        }
+        fs::write(&config, text)?;
+        let program = &self.haproxy;
+        let child = Command::new(program)
+            .arg("-db")
+            .arg("-f")
+            .arg(&config)
+            .spawn();
+        let child = child.map_err(|error| {
+            format!("cannot start {program}: {error}; install HAProxy, or name it by --haproxy")
+        })?;
+        let [http, tcp, silent] = bound;
+        let proxy = Proxy {
+            child,
+            admin,
+            http,
+            tcp,
+            silent,
+        };
+        let began = Instant::now();
+        while TcpStream::connect(http).is_err() {
+            if began.elapsed() > LIMIT {
+                return Err("HAProxy does not begin".into());
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(proxy)
+    }
+
+    /// The listeners: name, mode and server.
+    fn sections(&self) -> [(&'static str, &'static str, SocketAddr); 3] {
+        [
+            ("http", "http", self.origins.http),
+            ("tcp", "tcp", self.origins.bytes),
+            ("silent", "tcp", self.origins.silent),
+        ]
+    }
+}
+
+/// A proxy at work, which ends with this.
+pub(crate) struct Proxy {
+    child: Child,
+    admin: PathBuf,
+    /// Forwards to the origin of HTTP.
+    pub(crate) http: SocketAddr,
+    /// To the one of bytes.
+    pub(crate) tcp: SocketAddr,
+    /// To the silent one.
+    pub(crate) silent: SocketAddr,
+}
+
+impl Proxy {
+    /// What its threads have used so far of the processors, in microseconds.
+    pub(crate) fn processor_us(&self) -> Result<f64> {
+        let mut ns = 0.0;
+        for thread in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
+            let text = fs::read_to_string(thread?.path().join("schedstat"))?;
+            let first = text.split(' ').next().unwrap_or_default();
+            ns += first.parse::<f64>()?;
+        }
+        Ok(ns / 1_000.0)
+    }
+
+    /// The memory that it has in use, in bytes.
+    pub(crate) fn resident_bytes(&self) -> Result<f64> {
+        let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", self.child.id()))?;
+        let line = text.lines().find_map(|line| line.strip_prefix("Rss:"));
+        let kib = line.ok_or("the system does not say what is resident")?;
+        let kib: f64 = kib.trim().trim_end_matches(" kB").parse()?;
+        Ok(kib * 1_024.0)
+    }
+
+    /// How long an answer to the operator takes.
+    pub(crate) fn ask_admin(&self) -> Result<Duration> {
+        let began = Instant::now();
+        let mut stream = UnixStream::connect(&self.admin)?;
+        stream.set_read_timeout(Some(LIMIT))?;
+        stream.write_all(b"show info\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        let took = began.elapsed();
+        if !answer.contains("CurrConns") {
+            return Err(format!("no answer to the operator: {answer:?}").into());
+        }
+        Ok(took)
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn version(program: &str) -> Result<String> {
+    let output = Command::new(program).arg("-v").output().map_err(|error| {
+        format!("cannot start {program}: {error}; install HAProxy, or name it by --haproxy")
+    })?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}
