@@ -128,7 +128,7 @@ impl futures_io::AsyncRead for Tcp {
         buffer: &mut [u8],
     ) -> Poll<io::Result<usize>> {
         let mut buffer = ReadBuf::new(buffer);
-        ready!(Pin::new(&mut self.0).poll_read(cx, &mut buffer))?;
+        ready!(AsyncRead::poll_read(Pin::new(&mut self.0), cx, &mut buffer))?;
         Poll::Ready(Ok(buffer.filled().len()))
     }
 }
@@ -139,14 +139,14 @@ impl futures_io::AsyncWrite for Tcp {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, bytes)
+        AsyncWrite::poll_write(Pin::new(&mut self.0), cx, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
+        AsyncWrite::poll_flush(Pin::new(&mut self.0), cx)
     }
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
+        AsyncWrite::poll_shutdown(Pin::new(&mut self.0), cx)
     }
 }
