@@ -211,7 +211,7 @@ fn a_server_has_no_more_requests_in_a_connection_than_it_takes() {
         assert_eq!(client.head().status, 200);
         clients.push(client);
         // The first answer comes behind the settings.
-        assert_eq!(origin.connections(), (count + 1) / 2);
+        assert_eq!(origin.connections(), count.div_ceil(2));
     }
 }
 
