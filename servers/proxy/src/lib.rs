@@ -19,8 +19,8 @@
 //! - [`slots`], [`sessions`], [`refusals`] and [`counters`]: limits of connections, who is
 //!   connected, what was refused, and what was counted.
 //! - [`upgrade`]: another process takes over; [`supervisor`]: what systemd is told.
-//! - [`timer`] and [`spare`]: one timer for all the waits of a connection, and buffers that are used
-//!   again.
+//! - [`timer`] and [`spare`]: one timer for all the waits of a connection, and buffers that are
+//!   used again.
 
 pub mod access_log;
 pub mod admin;

@@ -205,7 +205,7 @@ fn a_server_has_no_more_requests_in_a_connection_than_it_takes() {
     });
     let proxy = Proxy::start(&web_two("", "", &[&origin]));
     let mut clients: Vec<Client> = Vec::new();
-    for count in 1..=5 {
+    for count in 1..=5_usize {
         let mut client = proxy.connect();
         client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_eq!(client.head().status, 200);
