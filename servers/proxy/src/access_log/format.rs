@@ -24,7 +24,7 @@ pub enum Format {
 }
 
 /// All that is known of a request at its end. Text of the client is written as in
-/// [`escaped`], so that it is visible ASCII.
+/// escaped, so that it is visible ASCII.
 #[derive(Clone, Debug)]
 pub struct Record<'a> {
     /// When the head of the request was read.

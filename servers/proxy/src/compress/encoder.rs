@@ -102,7 +102,7 @@ impl Encoder {
         }
     }
 
-    /// Takes a slice of at most [`SLICE_BYTES`], and adds what comes of it.
+    /// Takes a slice of at most `SLICE_BYTES`, and adds what comes of it.
     ///
     /// # Errors
     ///
