@@ -1,6 +1,6 @@
 //! Passes samples from the task that receives them on to all that want them.
 //!
-//! Each camera has a [ring](ring) of groups of pictures in memory. A [`Publisher`] puts samples in
+//! Each camera has a ring of groups of pictures in memory. A [`Publisher`] puts samples in
 //! and never waits. Each [`Subscriber`] has a cursor in the ring, and takes the next sample or the
 //! next whole group when it likes. One that falls behind what the ring keeps goes on at the newest
 //! key frame, and is told so. Nothing it does or omits holds up the publisher or other subscribers.

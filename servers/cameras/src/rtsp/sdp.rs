@@ -79,12 +79,12 @@ pub fn read(body: &[u8]) -> Result<Description, SdpError> {
     Ok(description)
 }
 
-/// The type of a track's packets in what [`write`] says.
+/// The type of a track's packets in what [`write()`] says.
 pub fn payload_type(track: &Track) -> u8 {
     96 + track.id
 }
 
-/// What names a track in what [`write`] says.
+/// What names a track in what [`write()`] says.
 pub fn control(track: &Track) -> String {
     format!("trackID={}", track.id)
 }

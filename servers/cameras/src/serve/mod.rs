@@ -1,8 +1,8 @@
 //! Viewers and publishers by RTSP: takes their connections, and serves each by a task of its own.
 //!
-//! - [`connection`]: one connection, up to PLAY or RECORD.
-//! - [`view`]: sends a camera's samples.
-//! - [`publish`]: takes samples from a camera that publishes by itself.
+//! - `connection`: one connection, up to PLAY or RECORD.
+//! - `view`: sends a camera's samples.
+//! - `publish`: takes samples from a camera that publishes by itself.
 
 mod connection;
 mod publish;
