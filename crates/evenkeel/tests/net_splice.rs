@@ -485,7 +485,9 @@ async fn a_transfer_that_is_dropped_leaves_no_bytes_to_the_next() {
         } else {
             // What it has read last is in a buffer. Once there is room, it goes on.
             let more = meter.moved().forth + 1;
-            let read = tokio::io::copy(&mut (&mut origin).take(more), &mut tokio::io::sink());
+            let mut taken = (&mut origin).take(more);
+            let mut nowhere = tokio::io::sink();
+            let read = tokio::io::copy(&mut taken, &mut nowhere);
             assert_eq!(within(read).await.unwrap(), more);
         }
         relay.abort();
