@@ -23,8 +23,8 @@ pub enum Format {
     Json,
 }
 
-/// All that is known of a request at its end. Text of the client is written as `escaped` does it, so
-/// that it is visible ASCII.
+/// All that is known of a request at its end. Text of the client is written as `escaped` does it,
+/// so that it is visible ASCII.
 #[derive(Clone, Debug)]
 pub struct Record<'a> {
     /// When the head of the request was read.
