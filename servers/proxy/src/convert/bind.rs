@@ -20,6 +20,21 @@ pub(super) struct Bind {
     pub accept_proxy: bool,
     /// Connections of this address.
     pub maxconn: Option<usize>,
+    /// Whether HTTP/2 alone is spoken, or not at all.
+    pub h2: Option<bool>,
+}
+
+impl Bind {
+    /// What is said of HTTP/2, if it is not spoken with those alone who want it.
+    pub(super) fn h2(&self) -> Option<&'static str> {
+        let is_offered = |tls: &Tls| tls.alpn.iter().any(|name| name == "h2");
+        match (self.h2, &self.tls) {
+            (Some(true), _) => Some("{ only = true }"),
+            (Some(false), _) => Some("{ enabled = false }"),
+            (None, Some(tls)) if !is_offered(tls) => Some("{ enabled = false }"),
+            _ => None,
+        }
+    }
 }
 
 /// TLS with clients.
@@ -79,6 +94,7 @@ pub(super) fn read(line: &Line, global: &Global, remarks: &mut Remarks) -> Vec<B
         tls: None,
         accept_proxy: false,
         maxconn: None,
+        h2: None,
     };
     let mut tls = Tls {
         tickets: !global.refuses_tickets,
@@ -91,6 +107,11 @@ pub(super) fn read(line: &Line, global: &Global, remarks: &mut Remarks) -> Vec<B
         match word.as_str() {
             "ssl" => is_tls = true,
             "accept-proxy" => bind.accept_proxy = true,
+            "proto" => match words.next().map(String::as_str) {
+                Some("h2") => bind.h2 = Some(true),
+                Some("h1") => bind.h2 = Some(false),
+                _ => remarks.error(number, "proto is h1 or h2"),
+            },
             "maxconn" => {
                 let max = remarks.good(number, values::number("maxconn", words.next()));
                 bind.maxconn = max.filter(|&max: &usize| max > 0);

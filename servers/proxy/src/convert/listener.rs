@@ -115,9 +115,8 @@ impl Listener<'_> {
         self.limits(&mut table);
         self.log(&mut table);
         if settings.is_http {
-            if self.bind.tls.is_some() {
-                // HAProxy offers it by alpn alone, of which h2 is not converted.
-                table.key("h2", "{ enabled = false }");
+            if let Some(h2) = self.bind.h2() {
+                table.key("h2", h2);
             }
             self.compression(&list, &mut table);
             self.forwarded(&ruled, &list, &mut table);
@@ -494,12 +493,7 @@ impl Listener<'_> {
         if !tls.tickets {
             table.key("tickets", "false");
         }
-        if self.part.settings.is_http {
-            if tls.alpn.iter().any(|name| name == "h2") {
-                let said = "what is said of HTTP/2 is not converted: drop h2 from alpn";
-                self.remarks.error(self.bind.line, said);
-            }
-        } else if !tls.alpn.is_empty() {
+        if !self.part.settings.is_http && !tls.alpn.is_empty() {
             let names: Vec<String> = tls.alpn.iter().map(|name| text(name)).collect();
             table.key("alpn", &format!("[{}]", names.join(", ")));
         }

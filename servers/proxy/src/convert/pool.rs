@@ -28,6 +28,7 @@ pub(super) fn written(part: &Part, sections: &Sections, remarks: &mut Remarks) -
             &format!("{{ max = {max}, budget_percent = 100 }}"),
         );
     }
+    spoken(part, &mut table, remarks);
     queue(part, &mut table, remarks);
     match &settings.cookie {
         Some(cookie) if !settings.is_http => {
@@ -92,6 +93,24 @@ fn balance(part: &Part, table: &mut Table, remarks: &mut Remarks) {
         if let Some(on) = &balance.value.hash_on {
             table.key("hash_on", &text(on));
         }
+    }
+}
+
+/// HTTP/2, if all servers speak it.
+fn spoken(part: &Part, table: &mut Table, remarks: &mut Remarks) {
+    let is_h2 = same(part, "HTTP/2", |server| Some(server.is_h2), remarks);
+    if is_h2 != Some(true) || !part.settings.is_http {
+        return;
+    }
+    table.key("protocol", "\"h2\"");
+    let sender = part
+        .servers
+        .iter()
+        .find(|server| server.send_proxy.is_some());
+    if let Some(server) = sender {
+        let said = "connections of HTTP/2 are for several clients, so that no header of the PROXY \
+                    protocol can say whose they are";
+        remarks.error(server.line, said);
     }
 }
 

@@ -36,6 +36,8 @@ pub(super) struct Server {
     pub slow_start: Option<Duration>,
     /// Connections that are kept.
     pub idle_max: Option<usize>,
+    /// HTTP/2 is spoken with it.
+    pub is_h2: bool,
     /// TLS to it.
     pub is_tls: bool,
     pub tls: Tls,
@@ -124,6 +126,10 @@ impl Server {
                 words.next();
                 continue;
             }
+            if word == "proto" || word == "alpn" {
+                self.speaks(number, words.next().map_or("", String::as_str), remarks);
+                continue;
+            }
             let is_taken = self.takes_flag(word)
                 || self.takes_number(number, word, &mut words, remarks)
                 || self.takes_time(number, word, &mut words, remarks)
@@ -153,6 +159,18 @@ impl Server {
                     }
                 }
             }
+        }
+    }
+
+    fn speaks(&mut self, line: usize, what: &str, remarks: &mut Remarks) {
+        match what {
+            "h2" => self.is_h2 = true,
+            "h1" | "http/1.1" => self.is_h2 = false,
+            "h2,http/1.1" | "http/1.1,h2" => {
+                self.is_h2 = false;
+                remarks.note(line, "HTTP/1.1 is spoken with servers that speak both");
+            }
+            other => remarks.error(line, format!("{other} is not spoken with servers")),
         }
     }
 
@@ -284,14 +302,12 @@ impl Server {
 }
 
 /// Words that have no counterpart, and a value that is not a word of its own.
-const HAS_VALUE: [&str; 21] = [
+const HAS_VALUE: [&str; 19] = [
     "port",
     "addr",
-    "alpn",
     "check-alpn",
     "check-sni",
     "check-proto",
-    "proto",
     "agent-inter",
     "agent-port",
     "agent-addr",

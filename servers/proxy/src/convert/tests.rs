@@ -96,6 +96,31 @@ fn what_is_not_there_is_said_with_its_line_and_the_rest_is_good() {
 }
 
 #[test]
+fn http_2_is_spoken_where_it_was() {
+    for (bind, said) in [
+        (":80", None),
+        (":80 proto h2", Some("h2 = { only = true }")),
+        (":80 proto h1", Some("h2 = { enabled = false }")),
+        (":443 ssl crt a.pem", Some("h2 = { enabled = false }")),
+        (":443 ssl crt a.pem alpn h2,http/1.1", None),
+    ] {
+        let text = format!("listen a\n mode http\n bind {bind}\n server s x:1 proto h2\n");
+        let converted = converted(&text);
+        assert!(converted.is_whole(), "{bind}: {:?}", converted.remarks);
+        let found = converted
+            .toml
+            .lines()
+            .find(|line| line.starts_with("h2 = "));
+        assert_eq!(found, said, "{bind}");
+        assert!(
+            converted.toml.contains("protocol = \"h2\""),
+            "{}",
+            converted.toml
+        );
+    }
+}
+
+#[test]
 fn a_remark_shows_its_line() {
     let converted = converted("listen a\n  bind :80\n  server s 10.0.0.1:80 check flying\n");
     let said: Vec<String> = converted.remarks.iter().map(ToString::to_string).collect();
@@ -156,9 +181,12 @@ const LINES: &[&str] = &[
     "acl y hdr(x-a) 1",
     "default-server inter 3s maxconn 9",
     "bind :80",
+    "bind :83 proto h2",
+    "server s5 10.0.0.5:80 proto h2",
     "bind 127.0.0.1:0,:::81 accept-proxy",
     "bind /run/a.sock",
-    "server s1 10.0.0.1:80 check",
+    "server s1 10.0.0.1:80",
+    "server s4 10.0.0.4:80 weight 9 maxconn 5",
     "server s1 10.0.0.2:80 backup",
     "server s2 x.example:443 ssl verify none",
     "server s3 10.0.0.3:80 send-proxy disabled",

@@ -9,7 +9,7 @@
 //!
 //! What is known stays known while nobody answers, and while an answer says that there is nothing:
 //! an address that is no server's any more fails its check, and an answer that is wrong for a
-//! moment takes no server away.
+//! moment takes no server away. The same holds for each host that a service names.
 //!
 //! - `names`: which names there are, and which servers they come to.
 //! - `runtime`: what the resolver stands on.
@@ -19,9 +19,9 @@ mod runtime;
 
 pub use names::{Found, Name};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -67,6 +67,14 @@ impl fmt::Debug for Discovery {
     }
 }
 
+/// What the hosts of a service came to last. It has those that the service names, and no others.
+#[derive(Debug, Default)]
+struct Hosts {
+    known: HashMap<String, Vec<IpAddr>>,
+    /// A host of which nothing is known is left out, as nobody knows more than that.
+    is_first: bool,
+}
+
 /// Why the servers of a name are not known.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -99,7 +107,8 @@ impl Discovery {
         for name in new {
             let (resolver, max) = (Arc::clone(&resolver), settings.addresses_max);
             asking.spawn_in(Class::URGENT, async move {
-                let answer = ask(&resolver, &name, max).await;
+                let mut hosts = Hosts::new(true);
+                let answer = ask(&resolver, &name, max, &mut hosts).await;
                 (name, answer)
             });
         }
@@ -167,7 +176,7 @@ impl Discovery {
 
 /// Asks for a name until the proxy ends, or the task is.
 async fn keep_asking(context: Weak<Context>, name: Name, mut was_found: bool) {
-    let mut retry = Duration::ZERO;
+    let (mut retry, mut hosts) = (Duration::ZERO, Hosts::new(!was_found));
     // It may have been asked for a moment ago; then its time is known next.
     loop {
         let Some(context) = context.upgrade() else {
@@ -177,8 +186,10 @@ async fn keep_asking(context: Weak<Context>, name: Name, mut was_found: bool) {
         let Some(resolver) = context.discovery.resolver() else {
             return;
         };
-        let wait = match ask(&resolver, &name, settings.addresses_max).await {
+        let max = settings.addresses_max;
+        let wait = match ask(&resolver, &name, max, &mut hosts).await {
             Ok((found, until)) => {
+                hosts.is_first = false;
                 if !was_found {
                     eprintln!("evenkeel-proxy: {name} is found");
                 }
@@ -210,10 +221,14 @@ async fn ask(
     resolver: &Resolver<Runtime>,
     name: &Name,
     max: usize,
+    hosts: &mut Hosts,
 ) -> Result<(Vec<Found>, Instant), NotFound> {
     let (mut found, until) = match name {
-        Name::Host(host) => addresses(resolver, host, 0, 0).await?,
-        Name::Service(service) => of_service(resolver, service, max).await?,
+        Name::Host(host) => {
+            let (addresses, until) = addresses(resolver, host).await?;
+            (servers(&addresses, 0, 0).collect(), until)
+        }
+        Name::Service(service) => of_service(resolver, service, max, hosts).await?,
     };
     found.sort();
     found.dedup();
@@ -231,57 +246,97 @@ async fn ask(
     Ok((found, until))
 }
 
-/// The servers of a service, of the best priority alone.
+/// The servers of a service, of the best priority alone. A host that nobody answers for stays as it
+/// was.
 async fn of_service(
     resolver: &Resolver<Runtime>,
     service: &str,
     max: usize,
+    hosts: &mut Hosts,
 ) -> Result<(Vec<Found>, Instant), NotFound> {
     let lookup = resolver.srv_lookup(service).await?;
     let mut until = lookup.valid_until();
     let records = lookup.answers().iter();
-    let servers: Vec<_> = records
+    let records: Vec<_> = records
         .filter_map(|record| match &record.data {
             RData::SRV(server) => Some(server),
             _ => None,
         })
         .collect();
-    let best = servers.iter().map(|server| server.priority).min();
-    let mut found = Vec::new();
-    let mut last = None;
-    for server in servers
+    let best = records.iter().map(|server| server.priority).min();
+    let (mut found, mut last) = (Vec::new(), None);
+    let mut known = HashMap::new();
+    for server in records
         .into_iter()
         .filter(|server| Some(server.priority) == best)
         .take(max)
     {
         let host = server.target.to_string();
-        // One that is not known does not hide the others.
-        match addresses(resolver, &host, server.port, server.weight).await {
+        let its = match addresses(resolver, &host).await {
             Ok((its, its_until)) => {
-                found.extend(its);
                 until = until.min(its_until);
+                its
             }
-            Err(why) => last = Some(why),
-        }
+            Err(why) => match hosts.after(&host, why) {
+                Ok(its) => its,
+                // One that does not exist does not hide the others.
+                Err(why) if hosts.is_first || why.is_answer() => {
+                    last = Some(why);
+                    continue;
+                }
+                Err(why) => return Err(why),
+            },
+        };
+        found.extend(servers(&its, server.port, server.weight));
+        known.insert(host, its);
     }
+    hosts.known = known;
     match last {
         Some(why) if found.is_empty() => Err(why),
         _ => Ok((found, until)),
     }
 }
 
+impl Hosts {
+    fn new(is_first: bool) -> Self {
+        Self {
+            known: HashMap::new(),
+            is_first,
+        }
+    }
+
+    /// What holds for a host that could not be asked for.
+    fn after(&self, host: &str, why: NotFound) -> Result<Vec<IpAddr>, NotFound> {
+        match self.known.get(host) {
+            Some(its) if !why.is_answer() => Ok(its.clone()),
+            _ => Err(why),
+        }
+    }
+}
+
+impl NotFound {
+    /// Whether somebody has answered, that there is nothing.
+    fn is_answer(&self) -> bool {
+        match self {
+            Self::Net(why) => why.is_no_records_found(),
+            Self::Nothing => true,
+        }
+    }
+}
+
 async fn addresses(
     resolver: &Resolver<Runtime>,
     host: &str,
-    port: u16,
-    weight: u16,
-) -> Result<(Vec<Found>, Instant), NotFound> {
+) -> Result<(Vec<IpAddr>, Instant), NotFound> {
     let lookup = resolver.lookup_ip(host).await?;
-    let found = lookup.iter().map(|ip| Found {
+    Ok((lookup.iter().collect(), lookup.valid_until()))
+}
+
+fn servers(addresses: &[IpAddr], port: u16, weight: u16) -> impl Iterator<Item = Found> {
+    addresses.iter().map(move |&ip| Found {
         address: SocketAddr::new(ip, port),
         weight,
-    });
-    Ok((found.collect(), lookup.valid_until()))
+    })
 }
 
 /// A resolver by these settings, and otherwise by the system's.

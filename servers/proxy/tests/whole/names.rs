@@ -98,6 +98,28 @@ fn servers_of_a_service_come_and_go() {
     proxy.until_said("_http._tcp.app.example is found");
 }
 
+/// A part of an answer does not take the servers of the rest away.
+#[test]
+fn a_host_of_a_service_that_nobody_answers_for_keeps_its_servers() {
+    let (a, b) = (Origin::named("a"), Origin::named("b"));
+    let names = Names::new(0);
+    names.host("one.example", HOME);
+    names.host("two.example", HOME);
+    let hosts = [
+        ("one.example", 1, a.address.port()),
+        ("two.example", 1, b.address.port()),
+    ];
+    names.hosts("_http._tcp.app.example", &hosts);
+    let server = "address = \"srv:_http._tcp.app.example\"";
+    let proxy = Proxy::start(&config(&names, OFTEN, server));
+    assert_eq!(answers(&proxy), ["a", "b"]);
+    names.silent_for("two.example");
+    let asked = || names.asked_for("_http._tcp.app.example");
+    let before = asked();
+    until("it was given up, and asked again", || asked() > before + 1);
+    assert_eq!(answers(&proxy), ["a", "b"]);
+}
+
 #[test]
 fn a_server_whose_name_is_not_known_is_down_until_it_is() {
     let origin = Origin::named("x");

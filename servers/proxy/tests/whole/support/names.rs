@@ -23,6 +23,8 @@ struct State {
     ends: AtomicBool,
     asked: AtomicUsize,
     is_silent: AtomicBool,
+    unanswered: Mutex<Option<Name>>,
+    asked_for: Mutex<BTreeMap<Name, usize>>,
     ttl: AtomicUsize,
     known: Mutex<BTreeMap<Name, Vec<RData>>>,
 }
@@ -45,8 +47,7 @@ impl Names {
                     continue;
                 };
                 shared.asked.fetch_add(1, Ordering::SeqCst);
-                if !shared.is_silent.load(Ordering::SeqCst) {
-                    let answer = shared.answer(&buffer[..length]);
+                if let Some(answer) = shared.answer(&buffer[..length]) {
                     socket.send_to(&answer, from).unwrap();
                 }
             }
@@ -72,9 +73,23 @@ impl Names {
 
     /// A service has these ports of this host, each with its priority.
     pub(crate) fn service(&self, name: &str, host: &str, ports: &[(u16, u16)]) {
-        let host = Name::from_ascii(host).unwrap();
-        let record = |&(priority, port)| RData::SRV(SRV::new(priority, 1, port, host.clone()));
-        self.set(name, ports.iter().map(record).collect());
+        let of_host = |&(priority, port)| (host, priority, port);
+        self.hosts(name, &ports.iter().map(of_host).collect::<Vec<_>>());
+    }
+
+    /// A service has these hosts, each with its priority and its port.
+    pub(crate) fn hosts(&self, name: &str, hosts: &[(&str, u16, u16)]) {
+        let record = |&(host, priority, port): &(&str, u16, u16)| {
+            let host = Name::from_ascii(host).unwrap();
+            RData::SRV(SRV::new(priority, 1, port, host))
+        };
+        self.set(name, hosts.iter().map(record).collect());
+    }
+
+    /// It answers nothing to questions for this name.
+    pub(crate) fn silent_for(&self, name: &str) {
+        let name = Name::from_ascii(name).unwrap();
+        *self.state.unanswered.lock().unwrap() = Some(name);
     }
 
     /// Whether it answers nothing.
@@ -87,6 +102,13 @@ impl Names {
         self.state.asked.load(Ordering::SeqCst)
     }
 
+    /// How often it was asked for this name.
+    pub(crate) fn asked_for(&self, name: &str) -> usize {
+        let name = Name::from_ascii(name).unwrap();
+        let asked_for = self.state.asked_for.lock().unwrap();
+        asked_for.get(&name).copied().unwrap_or_default()
+    }
+
     fn set(&self, name: &str, records: Vec<RData>) {
         let name = Name::from_ascii(name).unwrap();
         self.state.known.lock().unwrap().insert(name, records);
@@ -94,13 +116,18 @@ impl Names {
 }
 
 impl State {
-    fn answer(&self, question: &[u8]) -> Vec<u8> {
+    fn answer(&self, question: &[u8]) -> Option<Vec<u8>> {
         let question = Message::from_vec(question).unwrap();
         let mut answer = Message::new(question.metadata.id, MessageType::Response, OpCode::Query);
         let query = question.queries[0].clone();
         let known = self.known.lock().unwrap();
         let mut name = query.name().to_lowercase();
         name.set_fqdn(false);
+        *(self.asked_for.lock().unwrap().entry(name.clone())).or_default() += 1;
+        let is_silent = self.is_silent.load(Ordering::SeqCst);
+        if is_silent || self.unanswered.lock().unwrap().as_ref() == Some(&name) {
+            return None;
+        }
         let records = known.get(&name).cloned().unwrap_or_default();
         if records.is_empty() {
             answer.metadata.response_code = ResponseCode::NXDomain;
@@ -112,7 +139,7 @@ impl State {
             }
         }
         answer.add_query(query);
-        answer.to_vec().unwrap()
+        Some(answer.to_vec().unwrap())
     }
 }
 
