@@ -10,8 +10,6 @@ use super::words::Line;
 /// One address.
 #[derive(Clone, Debug)]
 pub(super) struct Bind {
-    /// The line.
-    pub line: usize,
     /// The address, as it is written here.
     pub address: String,
     /// TLS with clients.
@@ -89,7 +87,6 @@ pub(super) fn read(line: &Line, global: &Global, remarks: &mut Remarks) -> Vec<B
         return Vec::new();
     };
     let mut bind = Bind {
-        line: number,
         address: String::new(),
         tls: None,
         accept_proxy: false,
