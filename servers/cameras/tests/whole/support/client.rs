@@ -103,11 +103,18 @@ impl Client {
 
     /// From DESCRIBE to PLAY, of the first track.
     pub(crate) fn play(&mut self, url: &str) {
-        assert_eq!(self.ask("DESCRIBE", url, "").status, 200);
+        assert!(self.plays(url), "{url} cannot be played");
+    }
+
+    /// The same. Whether all of it went well: a camera may be connecting anew.
+    pub(crate) fn plays(&mut self, url: &str) -> bool {
         let transport = "Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n";
-        let answer = self.ask("SETUP", &format!("{url}/trackID=0"), transport);
-        assert_eq!(answer.status, 200, "{answer:?}");
-        assert_eq!(self.ask("PLAY", url, "").status, 200);
+        self.ask("DESCRIBE", url, "").status == 200
+            && self
+                .ask("SETUP", &format!("{url}/trackID=0"), transport)
+                .status
+                == 200
+            && self.ask("PLAY", url, "").status == 200
     }
 
     /// The next packet.

@@ -101,12 +101,13 @@ impl Program {
     /// A viewer that plays, as soon as the camera can be watched.
     pub(crate) fn watch(&self, camera: &str) -> Client {
         let url = self.url(camera);
+        let mut watching = None;
         super::until(&format!("{camera} can be watched"), || {
-            self.connect().ask("DESCRIBE", &url, "").status == 200
+            let mut client = self.connect();
+            watching = client.plays(&url).then_some(client);
+            watching.is_some()
         });
-        let mut client = self.connect();
-        client.play(&url);
-        client
+        watching.unwrap()
     }
 
     /// How many descriptors it has open.
