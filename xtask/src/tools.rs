@@ -38,8 +38,10 @@ const REQUIRED: (&str, &str) = ("EVENKEEL_TOOLS", "required");
 
 /// Programs that tests start, which pass without looking where one is missing; and what is then not
 /// looked at.
-const STARTED_BY_TESTS: [(&str, &str); 3] = [
+const STARTED_BY_TESTS: [(&str, &str); 5] = [
     ("chromium", "the admin page in a browser"),
+    ("ffmpeg", "real H.264 from a camera that publishes"),
+    ("ffprobe", "whether recordings, clips and streams play"),
     ("prometheus", "scrapes, and the queries of the dashboard"),
     ("promtool", "when alerts fire"),
 ];
@@ -191,6 +193,6 @@ mod tests {
         let missed = missing(&path);
         std::fs::remove_dir_all(&folder).unwrap();
         let programs: Vec<_> = missed.iter().map(|(program, _)| *program).collect();
-        assert_eq!(programs, ["chromium", "promtool"]);
+        assert_eq!(programs, ["chromium", "ffmpeg", "ffprobe", "promtool"]);
     }
 }
