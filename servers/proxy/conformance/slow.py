@@ -5,8 +5,8 @@
 
 Slow heads, slow bodies and slow reading, each by some hundred connections that begin at once and
 for longer than the proxy's patience. Meanwhile another client asks ten times a second; all of its
-answers have to come. At the end no connection of the attack may be left. Everything is on the
-loopback. Needs slowhttptest (Debian's package of this name).
+answers have to come. So that the server is not blamed on the proxy, it is asked directly, too. At
+the end no connection of the attack may be left. Everything is on the loopback. Needs slowhttptest (Debian's package of this name).
 """
 
 import argparse
@@ -42,6 +42,7 @@ address = "127.0.0.1:{port}"
 ATTACKS = {
     "slow heads": ["-H", "-i", "1"],
     "slow bodies": ["-B", "-i", "1", "-s", "8192"],
+    "ranges": ["-R", "-a", "10", "-b", "3000"],
     "slow reading": ["-X", "-w", "512", "-y", "1024", "-n", "5", "-z", "32", "-k", "3"],
 }
 BIG = b"x" * 1_000_000
@@ -68,6 +69,7 @@ class Origin(http.server.BaseHTTPRequestHandler):
 class Quiet(http.server.ThreadingHTTPServer):
     """Connections of an attack end in all ways, which is nothing to be said."""
     daemon_threads = True
+    request_queue_size = 1_000
 
     def handle_error(self, *_):
         pass
@@ -106,7 +108,8 @@ def main():
     proxy = pathlib.Path(options.proxy).resolve()
     origin = Quiet(("127.0.0.1", 0), Origin)
     threading.Thread(target=origin.serve_forever, daemon=True).start()
-    directory = tempfile.mkdtemp(prefix="evenkeel-slow-")
+    made = tempfile.TemporaryDirectory(prefix="evenkeel-slow-")
+    directory = made.name
     config = pathlib.Path(directory) / "proxy.toml"
     config.write_text(CONFIG.format(directory=directory, port=origin.server_port))
     child = subprocess.Popen([proxy, "run", config], stdout=subprocess.PIPE,
@@ -121,7 +124,13 @@ def main():
                        "-u", f"http://{address}{path}"]
             attacker = subprocess.Popen(command, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL)
-            good, bad, slowest = asked(address, time.monotonic() + options.seconds)
+            until = time.monotonic() + options.seconds
+            itself = []
+            directly = threading.Thread(
+                target=lambda: itself.extend(asked(f"127.0.0.1:{origin.server_port}", until)))
+            directly.start()
+            good, bad, slowest = asked(address, until)
+            directly.join()
             attacker.wait(timeout=60)
             end = time.monotonic() + 20
             left = 1
@@ -129,12 +138,14 @@ def main():
                 rows = json.loads(ctl(proxy, directory, "show stat json"))
                 left = next(row["scur"] for row in rows if row["svname"] == "FRONTEND")
                 time.sleep(0.2)
-            print(f"{name:<13} {options.connections} connections: others had {good} answers, "
-                  f"{bad} failures, the slowest {slowest * 1000:.0f} ms; left at the end: {left}")
+            print(f"{name:<13} {good} answers, {bad} failures, the slowest "
+                  f"{slowest * 1000:.0f} ms (of the server itself {itself[2] * 1000:.0f} ms); "
+                  f"left: {left}")
             failed |= bad > 0 or good == 0 or left > 0
     finally:
         child.kill()
         child.wait()
+        made.cleanup()
     sys.exit(1 if failed else 0)
 
 
