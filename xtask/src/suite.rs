@@ -16,11 +16,12 @@ const CAP: Duration = Duration::from_secs(600);
 /// The packages whose tests wait for disks, for other processes and for compilers more than they
 /// look at what workers do: as many of their programs run at a time as there are cores. Others have
 /// the machine for themselves.
-const SIDE_BY_SIDE: [&str; 7] = [
+const SIDE_BY_SIDE: [&str; 8] = [
     "cameras",
     "evenkeel-cli",
     "evenkeel-macros",
     "proxy",
+    "servers-common",
     "txlog",
     "txlog-client",
     "xtask",

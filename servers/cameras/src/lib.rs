@@ -11,11 +11,9 @@
 //! - [`watch`]: the page, and what programs ask over HTTP; [`site`]: it and recordings by the
 //!   configuration.
 //! - [`simulator`]: cameras that are none.
-//! - [`slots`] and [`counters`]: limits of connections, and what was counted.
 
 pub mod cameras;
 pub mod config;
-pub mod counters;
 mod descriptors;
 pub mod hub;
 pub mod ingest;
@@ -29,7 +27,6 @@ pub mod serve;
 pub mod server;
 pub mod simulator;
 pub mod site;
-pub mod slots;
 pub mod watch;
 
 #[cfg(test)]

@@ -1,41 +1,9 @@
-//! Numbers that are counted by many tasks and read for reports.
-//!
-//! All accesses are `Relaxed`: nothing is decided by them, and no other memory is read by their
-//! value.
+//! What is counted of listeners and servers.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+pub use servers_common::counters::Counter;
 
 use crate::refusals::Refusals;
 use crate::tls::Session;
-
-/// A number that only grows.
-#[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
-
-impl Counter {
-    /// One more.
-    pub fn one(&self) {
-        self.add(1);
-    }
-
-    /// So many more.
-    pub fn add(&self, number: u64) {
-        // Relaxed: a statistic.
-        self.0.fetch_add(number, Ordering::Relaxed);
-    }
-
-    /// None, from now on.
-    pub fn clear(&self) {
-        // Relaxed: a statistic.
-        self.0.store(0, Ordering::Relaxed);
-    }
-
-    /// How many there have been.
-    pub fn total(&self) -> u64 {
-        // Relaxed: a statistic.
-        self.0.load(Ordering::Relaxed)
-    }
-}
 
 /// What was counted of a listener.
 #[derive(Debug, Default)]

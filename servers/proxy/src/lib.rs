@@ -16,8 +16,8 @@
 //! - [`discovery`]: servers by name.
 //! - [`admin`]: the socket that answers operators.
 //! - [`convert`]: configurations of HAProxy as ones of this proxy.
-//! - [`slots`], [`sessions`], [`refusals`] and [`counters`]: limits of connections, who is
-//!   connected, what was refused, and what was counted.
+//! - [`sessions`], [`refusals`] and [`counters`]: who is connected, what was refused, and what was
+//!   counted.
 //! - [`upgrade`]: another process takes over; [`supervisor`]: what systemd is told.
 //! - [`timer`] and [`spare`]: one timer for all the waits of a connection, and buffers that are
 //!   used again.
@@ -40,7 +40,6 @@ pub mod relay;
 pub mod route;
 pub mod server;
 pub mod sessions;
-pub mod slots;
 pub mod socket;
 pub mod spare;
 pub mod stream;

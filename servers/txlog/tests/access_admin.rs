@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use evenkeel::net::TcpStream;
 use evenkeel::time::timeout;
 use evenkeel_admin::{Admin, Builder};
-use support::certificates::Authority;
+use support::certificates::{Authority, security};
 use support::memory::{Faults, MemoryDisk};
 use support::program::Server as Program;
 use support::secured::{TokenFile, hello_with, secret};
@@ -241,32 +241,36 @@ async fn get_at(socket: &Path, path: &str) -> String {
 #[test]
 fn a_handshake_that_stands_still_is_cut_off_for_a_newcomer() {
     let authority = Authority::new("ours");
-    let issued = authority.issue("server", "127.0.0.1");
+    let issued = authority.issue("server", &["127.0.0.1"]);
     let config = ServerConfig {
         connections_max: 1,
         reserve_max: 1,
         ..ServerConfig::default()
     };
-    serving_with(config, issued.security(None), async |address, admin, _| {
-        let mut half = Vec::new();
-        for _ in 0..3 {
-            half.push(TcpStream::connect(address).await.unwrap());
-        }
-        let ended = async {
-            loop {
-                let samples = scrape(admin).await;
-                let count = |outcome: &str| {
-                    samples[&format!("txlog_tls_handshakes_total{{outcome=\"{outcome}\"}}")]
-                };
-                let (cut, too_slow) = (count("cut"), count("too_slow"));
-                if cut + too_slow > 0.0 {
-                    break (cut, too_slow);
-                }
+    serving_with(
+        config,
+        security(&issued, None),
+        async |address, admin, _| {
+            let mut half = Vec::new();
+            for _ in 0..3 {
+                half.push(TcpStream::connect(address).await.unwrap());
             }
-        };
-        assert_eq!(timeout(LIMIT / 2, ended).await.unwrap(), (1.0, 0.0));
-        drop(half);
-    });
+            let ended = async {
+                loop {
+                    let samples = scrape(admin).await;
+                    let count = |outcome: &str| {
+                        samples[&format!("txlog_tls_handshakes_total{{outcome=\"{outcome}\"}}")]
+                    };
+                    let (cut, too_slow) = (count("cut"), count("too_slow"));
+                    if cut + too_slow > 0.0 {
+                        break (cut, too_slow);
+                    }
+                }
+            };
+            assert_eq!(timeout(LIMIT / 2, ended).await.unwrap(), (1.0, 0.0));
+            drop(half);
+        },
+    );
 }
 
 #[test]

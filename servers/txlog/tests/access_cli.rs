@@ -22,7 +22,7 @@ fn shown(path: &Path) -> &str {
 fn new_token(directory: &Path, name: &str, allow: &str) -> String {
     let secret = new_token_in(&directory.join("tokens"), name, allow);
     let file = directory.join(name);
-    support::certificates::write_private(&file, &secret);
+    servers_common::testing::write_private(&file, &secret);
     shown(&file).to_owned()
 }
 
@@ -190,7 +190,7 @@ fn a_token_for_some_logs_creates_and_lists_no_others() {
     made.extend(some);
     let (_, secret, _) = run_command(&made);
     let some = directory.path().join("some");
-    support::certificates::write_private(&some, &secret);
+    servers_common::testing::write_private(&some, &secret);
     let logs = directory.path().join("logs");
     let options = [
         "--tokens",
@@ -276,8 +276,8 @@ fn what_is_not_safe_is_refused_with_what_to_do() {
 fn commands_speak_tls() {
     let directory = tempfile::tempdir().unwrap();
     let authority = Authority::new("ours");
-    let issued = authority.issue("server", "127.0.0.1");
-    let client = authority.issue("client", "somebody");
+    let issued = authority.issue("server", &["127.0.0.1"]);
+    let client = authority.issue("client", &["somebody"]);
     let ca = authority.ca();
     let options = [
         "--tls-cert",

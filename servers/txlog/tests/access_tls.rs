@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use evenkeel::net::{TcpListener, TcpStream};
 use evenkeel::time::{sleep, timeout};
-use support::certificates::{Authority, Issued, write_private};
+use support::certificates::{Authority, Issued, Trusted, security};
 use support::secured::serving_secured;
 use support::served::{Raw, serving};
 use support::{LIMIT, Random, run};
@@ -19,7 +19,7 @@ use txlog_client::{Client, ClientError, Connect, ReadFrom, Tls};
 
 /// Serves with this certificate while `test` runs.
 fn serving_tls(issued: &Issued, test: impl AsyncFnOnce(SocketAddr)) {
-    let security = issued.security(None);
+    let security = security(issued, None);
     serving_secured(ServerConfig::default(), security, async |address, _| {
         test(address).await;
     });
@@ -40,7 +40,7 @@ fn assert_says<T: std::fmt::Debug>(result: Result<T, ClientError>, part: &str) {
 #[test]
 fn records_go_over_tls_as_they_do_without() {
     let authority = Authority::new("ours");
-    let issued = authority.issue("server", "127.0.0.1");
+    let issued = authority.issue("server", &["127.0.0.1"]);
     serving_tls(&issued, async |address| {
         let client = authority.connect(None).connect(address).await.unwrap();
         let mut submitted = Vec::new();
@@ -66,10 +66,14 @@ fn records_go_over_tls_as_they_do_without() {
 fn a_server_is_trusted_by_its_authority_its_name_and_its_time() {
     let (ours, other) = (Authority::new("ours"), Authority::new("another"));
     let cases = [
-        (ours.issue("good", "127.0.0.1"), &other, "--tls-ca"),
-        (ours.issue_until("old", "127.0.0.1", 2020), &ours, "expired"),
+        (ours.issue("good", &["127.0.0.1"]), &other, "--tls-ca"),
         (
-            ours.issue("named", "example.org"),
+            ours.issue_until("old", &["127.0.0.1"], 2020),
+            &ours,
+            "expired",
+        ),
+        (
+            ours.issue("named", &["example.org"]),
             &ours,
             "--tls-server-name",
         ),
@@ -79,7 +83,7 @@ fn a_server_is_trusted_by_its_authority_its_name_and_its_time() {
             assert_says(trusted.connect(None).connect(address).await, said);
         });
     }
-    let named = ours.issue("named", "example.org");
+    let named = ours.issue("named", &["example.org"]);
     serving_tls(&named, async |address| {
         let files = txlog_client::TlsFiles {
             ca: ours.ca(),
@@ -94,18 +98,18 @@ fn a_server_is_trusted_by_its_authority_its_name_and_its_time() {
 #[test]
 fn clients_come_with_a_certificate_where_one_is_asked_for() {
     let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
-    let server = ours.issue("server", "127.0.0.1");
-    let security = server.security(Some(theirs.ca()));
+    let server = ours.issue("server", &["127.0.0.1"]);
+    let security = security(&server, Some(theirs.ca()));
     let config = ServerConfig::default();
     serving_secured(config, security, async |address, _| {
-        let good = theirs.issue("client", "somebody");
+        let good = theirs.issue("client", &["somebody"]);
         assert_eq!(works(&ours.connect(Some(&good)), address).await, 1);
         assert_says(
             ours.connect(None).connect(address).await,
             "--tls-cert and --tls-key",
         );
-        let foreign = ours.issue("client", "somebody");
-        let old = theirs.issue_until("old", "somebody", 2020);
+        let foreign = ours.issue("client", &["somebody"]);
+        let old = theirs.issue_until("old", &["somebody"], 2020);
         for own in [foreign, old] {
             let connected = ours.connect(Some(&own)).connect(address).await;
             assert_says(connected, "does not accept this client's certificate");
@@ -117,7 +121,7 @@ fn clients_come_with_a_certificate_where_one_is_asked_for() {
 #[test]
 fn each_side_says_so_if_only_the_other_speaks_tls() {
     let authority = Authority::new("ours");
-    let issued = authority.issue("server", "127.0.0.1");
+    let issued = authority.issue("server", &["127.0.0.1"]);
     serving_tls(&issued, async |address| {
         let error = Client::connect(address).await.unwrap_err();
         assert_eq!(error.code(), Some(Code::NotTxlog));
@@ -179,7 +183,7 @@ async fn cutting(server: SocketAddr, bytes: u64) -> SocketAddr {
 #[test]
 fn a_connection_that_is_cut_anywhere_leaves_nothing_behind() {
     let authority = Authority::new("ours");
-    let issued = authority.issue("server", "127.0.0.1");
+    let issued = authority.issue("server", &["127.0.0.1"]);
     // The one that is served at a time has the only place.
     let config = ServerConfig {
         connections_max: 1,
@@ -188,7 +192,7 @@ fn a_connection_that_is_cut_anywhere_leaves_nothing_behind() {
         drain_max: Duration::from_secs(600),
         ..ServerConfig::default()
     };
-    serving_secured(config, issued.security(None), async |address, _| {
+    serving_secured(config, security(&issued, None), async |address, _| {
         let connect = authority.connect(None);
         let mut random = Random::new(1);
         for round in 0..150 {
@@ -219,12 +223,12 @@ fn a_connection_that_is_cut_anywhere_leaves_nothing_behind() {
 #[test]
 fn a_client_that_stalls_in_its_handshake_leaves_in_time() {
     let authority = Authority::new("ours");
-    let issued = authority.issue("server", "127.0.0.1");
+    let issued = authority.issue("server", &["127.0.0.1"]);
     let config = ServerConfig {
         stall_max: Duration::from_millis(50),
         ..ServerConfig::default()
     };
-    serving_secured(config, issued.security(None), async |address, _| {
+    serving_secured(config, security(&issued, None), async |address, _| {
         for begins in [&b""[..], &[0x16], &[0x16, 3, 1, 1, 0, 1, 0]] {
             let mut stream = TcpStream::connect(address).await.unwrap();
             stream.write_all(begins).await.unwrap();
@@ -237,19 +241,19 @@ fn a_client_that_stalls_in_its_handshake_leaves_in_time() {
 #[test]
 fn certificates_that_are_read_again_are_for_connections_to_come() {
     let (first, second) = (Authority::new("first"), Authority::new("second"));
-    let server = first.issue("server", "127.0.0.1");
+    let server = first.issue("server", &["127.0.0.1"]);
     let config = ServerConfig::default();
-    serving_secured(config, server.security(None), async |address, reload| {
+    serving_secured(config, security(&server, None), async |address, reload| {
         let old = first.connect(None).connect(address).await.unwrap();
         // A key that does not fit changes nothing.
-        let next = second.issue("server", "127.0.0.1");
+        let next = second.issue("server", &["127.0.0.1"]);
         let read = |path| std::fs::read_to_string(path).unwrap();
         let (certificate, key) = (read(&next.certificate), read(&next.key));
         std::fs::write(&server.certificate, certificate).unwrap();
         reload.request();
         sleep(Duration::from_millis(100)).await;
         works(&first.connect(None), address).await;
-        write_private(&server.key, &key);
+        servers_common::testing::write_private(&server.key, &key);
         reload.request();
         let renewed = async {
             while second.connect(None).connect(address).await.is_err() {
@@ -267,7 +271,10 @@ fn certificates_that_are_read_again_are_for_connections_to_come() {
 #[test]
 fn files_that_are_no_certificates_are_named() {
     let authority = Authority::new("ours");
-    let (one, other) = (authority.issue("one", "a"), authority.issue("other", "b"));
+    let (one, other) = (
+        authority.issue("one", &["a"]),
+        authority.issue("other", &["b"]),
+    );
     let files = |certificate: &Issued, key: &Issued| TlsFiles {
         certificate: certificate.certificate.clone(),
         key: key.key.clone(),
@@ -297,9 +304,9 @@ fn files_that_are_no_certificates_are_named() {
 #[test]
 fn with_tls_and_tokens_or_certificates_all_addresses_may_be_listened_on() {
     let authority = Authority::new("ours");
-    let issued = authority.issue("server", "127.0.0.1");
-    let tls = issued.security(None);
-    let asks = issued.security(Some(authority.ca()));
+    let issued = authority.issue("server", &["127.0.0.1"]);
+    let tls = security(&issued, None);
+    let asks = security(&issued, Some(authority.ca()));
     let accepts = Security {
         insecure_no_tokens: true,
         ..tls.clone()
@@ -353,7 +360,7 @@ const SLACK: usize = 160 << 20;
 fn thousands_of_half_handshakes_hold_neither_places_nor_memory() {
     use support::program::Server as Program;
     let authority = Authority::new("ours");
-    let issued = authority.issue("server", "127.0.0.1");
+    let issued = authority.issue("server", &["127.0.0.1"]);
     let directory = tempfile::tempdir().unwrap();
     let budget = BUDGET.to_string();
     let options = [

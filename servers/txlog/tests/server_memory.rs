@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use evenkeel::net::TcpStream;
 use evenkeel::task::JoinSet;
 use evenkeel::time::timeout;
-use support::certificates::Authority;
+use support::certificates::{Authority, Trusted};
 use support::peak::Peak;
 use support::program::Server;
 use support::served::{Raw, hello};
@@ -100,7 +100,7 @@ fn clients_that_take_no_answers_stay_within_the_memory_and_make_room_for_others(
 fn clients_that_take_no_answers_over_tls_stay_within_the_memory() {
     let directory = tempfile::tempdir().unwrap();
     let authority = Authority::new("the test");
-    let issued = authority.issue("server", "127.0.0.1");
+    let issued = authority.issue("server", &["127.0.0.1"]);
     let (certificate, key) = (&issued.certificate, &issued.key);
     let options = [
         "--no-hog-names",

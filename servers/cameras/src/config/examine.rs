@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::ops::Range;
 
-use super::error::Found;
+use servers_common::config::Found;
+
 use super::{Camera, Config, Rtsp};
 
-/// Everything that is wrong, in the order of the text.
+/// Everything that is wrong.
 pub(super) fn problems(config: &Config) -> Vec<Found> {
     let mut examiner = Examiner {
         config,
@@ -27,7 +28,6 @@ pub(super) fn problems(config: &Config) -> Vec<Found> {
     for (name, camera) in &config.cameras {
         examiner.camera(name, camera.span(), camera.get_ref());
     }
-    examiner.found.sort_by_key(Found::start);
     examiner.found
 }
 

@@ -4,14 +4,12 @@
 //! unknown, names, addresses, and values out of range. Every error says its line. The defaults
 //! stand beside each key.
 
-mod error;
 mod examine;
 mod recording;
-mod values;
 
-pub use error::{ConfigError, Problem};
 pub use examine::name_problem;
 pub use recording::{Record, Recording, Volume};
+pub use servers_common::config::{ConfigError, Problem};
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,6 +17,7 @@ use std::time::Duration;
 
 use rtsp_types::Url;
 use serde::{Deserialize, Deserializer, de};
+use servers_common::values;
 use toml::Spanned;
 
 /// A whole configuration.
@@ -256,12 +255,7 @@ pub fn camera_url(text: &str) -> Result<Url, &'static str> {
 ///
 /// [`ConfigError`]: it cannot be read, or what is wrong with it.
 pub fn read(path: &Path) -> Result<Config, ConfigError> {
-    let shown = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Read {
-        file: shown.clone(),
-        error,
-    })?;
-    parse(&shown, &text)
+    servers_common::config::read(path, |config| examine::problems(config))
 }
 
 /// Reads and checks a text, whose name is for errors.
@@ -270,22 +264,7 @@ pub fn read(path: &Path) -> Result<Config, ConfigError> {
 ///
 /// [`ConfigError`]: what is wrong with it.
 pub fn parse(file: &str, text: &str) -> Result<Config, ConfigError> {
-    let wrong = |found: Vec<error::Found>| ConfigError::Wrong {
-        problems: found
-            .into_iter()
-            .map(|found| Problem::new(file, text, found))
-            .collect(),
-    };
-    let config: Config = toml::from_str(text).map_err(|error| {
-        let at = error.span().unwrap_or_default();
-        wrong(vec![error::Found::new(at, error.message().to_owned())])
-    })?;
-    let found = examine::problems(&config);
-    if found.is_empty() {
-        Ok(config)
-    } else {
-        Err(wrong(found))
-    }
+    servers_common::config::parse(file, text, |config| examine::problems(config))
 }
 
 #[cfg(test)]

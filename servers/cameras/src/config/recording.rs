@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
+use servers_common::values;
 use toml::Spanned;
 
-use super::values;
 use crate::record;
 use crate::record::backlog::Budgets;
 use crate::record::retention::{CameraLimits, VolumeLimits};
@@ -61,13 +61,13 @@ pub struct Volume {
     /// The directory, which is made if it is not there.
     pub path: Spanned<PathBuf>,
     /// Bytes of all recordings on it.
-    #[serde(default, deserialize_with = "values::some_size")]
+    #[serde(default, deserialize_with = "values::optional_size")]
     pub size: Option<usize>,
     /// Bytes that are to stay free on its file system.
     #[serde(default = "reserve", deserialize_with = "values::size")]
     pub reserve: usize,
     /// How long recordings are kept of cameras that do not say it themselves.
-    #[serde(default, deserialize_with = "values::some_age")]
+    #[serde(default, deserialize_with = "values::optional_age")]
     pub keep: Option<Duration>,
 }
 
@@ -93,10 +93,10 @@ pub struct Record {
     /// The name of a volume.
     pub volume: String,
     /// How long recordings are kept; what the volume says, if it is not given.
-    #[serde(default, deserialize_with = "values::some_age")]
+    #[serde(default, deserialize_with = "values::optional_age")]
     pub keep: Option<Duration>,
     /// Their bytes.
-    #[serde(default, deserialize_with = "values::some_size")]
+    #[serde(default, deserialize_with = "values::optional_size")]
     pub size: Option<usize>,
 }
 

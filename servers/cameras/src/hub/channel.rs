@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use evenkeel::time::Instant;
+use servers_common::counters::Counter;
 use tokio::sync::Notify;
 
 use super::event::{Event, Grain, Limits};
 use super::ring::{Pushed, Ring};
 use super::{PublishError, Shared, SubscribeError, now};
-use crate::counters::Counter;
 use crate::media::{Moment, Sample, Track};
 
 /// A camera in the hub.

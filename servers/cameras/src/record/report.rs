@@ -3,9 +3,9 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use evenkeel::time::Instant;
+use servers_common::counters::Counter;
 
 use super::gap::{Gap, Reason};
-use crate::counters::Counter;
 use crate::media::Gop;
 
 /// How many of the last gaps are shown.

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use evenkeel::time::Instant;
+use servers_common::counters::Counter;
 use tokio::sync::Notify;
 
 use super::disk::Disk;
@@ -17,7 +18,6 @@ use super::protect;
 use super::recover::{self, Listed};
 use super::retention::{CameraLimits, Holdings, Victim, VolumeLimits, Why, choose};
 use super::segment::{Ended, Progress};
-use crate::counters::Counter;
 use crate::mp4::origin::unix_us;
 
 /// How often limits are looked at, besides when the disk is full.

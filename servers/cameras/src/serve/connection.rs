@@ -6,13 +6,13 @@ use std::time::Duration;
 use evenkeel::net::TcpStream;
 use evenkeel::time::{Instant, timeout, timeout_at};
 use rtsp_types::Message;
+use servers_common::slots::{Full, Slot};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{Shared, publish, view};
 use crate::ingest::session::make_room;
 use crate::rtsp::server::{Action, Server};
 use crate::rtsp::{Frame, Wire};
-use crate::slots::{Full, Slot};
 
 /// How long a client may be silent between two requests, before it plays.
 const IDLE_MAX: Duration = Duration::from_secs(60);
@@ -58,8 +58,17 @@ pub(super) async fn serve(shared: Arc<Shared>, stream: TcpStream, slot: Slot) {
 
 /// Says why, in the answer to whatever request it would send. The buffer of a new connection takes
 /// that at once.
-pub(super) fn refuse(stream: &TcpStream, why: &Full) {
-    let body = format!("{why}\n");
+pub(super) fn refuse(stream: &TcpStream, why: Full) {
+    let body = match why {
+        Full::Client(max) => format!(
+            "your address has {max} connections here, as many as it may have \
+             (sessions_per_client_max)\n"
+        ),
+        Full::All(max) => format!(
+            "{max} clients are connected, as many as may be (sessions_max); try again later\n"
+        ),
+        Full::Off => "the server takes no clients now; try again later\n".to_owned(),
+    };
     let answer = format!(
         "RTSP/1.0 503 Service Unavailable\r\nCSeq: 1\r\nConnection: close\r\n\
          Content-Length: {}\r\n\r\n{body}",

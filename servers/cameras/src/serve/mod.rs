@@ -17,12 +17,12 @@ use evenkeel::Class;
 use evenkeel::net::TcpListener;
 use evenkeel::task::AbortHandle;
 use evenkeel::time::sleep;
+use servers_common::counters::Counter;
+use servers_common::slots::{Limits, Slots};
 
 use crate::cameras::Cameras;
 use crate::config::{self, User};
-use crate::counters::Counter;
 use crate::rtsp::server::{Directory, Found, Permission};
-use crate::slots::{Limits, Slots};
 
 /// A listener at work, which ends with its connections when this is dropped.
 #[derive(Debug)]
@@ -133,14 +133,14 @@ async fn accept(shared: Arc<Shared>, listener: TcpListener) {
             }
         };
         shared.counts.connections.one();
-        match shared.slots.take(client.ip(), shared.limits) {
+        match shared.slots.take(Some(client.ip()), shared.limits) {
             Ok(slot) => {
                 let serve = connection::serve(Arc::clone(&shared), stream, slot);
                 drop(evenkeel::spawn_in(Class::NORMAL, serve));
             }
             Err(full) => {
                 shared.counts.refused.one();
-                connection::refuse(&stream, &full);
+                connection::refuse(&stream, full);
             }
         }
     }

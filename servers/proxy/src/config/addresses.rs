@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 
+use servers_common::config::Found;
+
 use super::Config;
-use super::error::Found;
 use crate::socket::Address;
 
 /// What is wrong with the addresses of listeners: two that are the same, or of which one is a part

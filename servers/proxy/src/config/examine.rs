@@ -5,17 +5,17 @@ use std::collections::BTreeSet;
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
+use servers_common::config::Found;
 use toml::Spanned;
 
 use super::addresses;
 use super::class::{BUILT_IN, OWN_MAX, OfClass};
-use super::error::Found;
 use super::http2::Protocol;
 use super::pool::{Balance, CheckKind, HashOn, Pool, Resolve};
 use super::values::{self, WEIGHT_MAX};
 use super::{Config, Listener, ListenerTls, Mode, Route, examine_policy};
 
-/// Everything that is wrong, in the order of the text.
+/// Everything that is wrong.
 pub(super) fn problems(config: &Config) -> Vec<Found> {
     let mut examiner = Examiner {
         config,
@@ -37,7 +37,6 @@ pub(super) fn problems(config: &Config) -> Vec<Found> {
         examiner.name("pool", name, pool.span());
         examiner.pool(name, pool);
     }
-    examiner.found.sort_by_key(Found::start);
     examiner.found
 }
 

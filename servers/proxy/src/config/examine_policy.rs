@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use servers_common::config::Found;
 use toml::Spanned;
 
-use super::error::Found;
 use super::policy::{Compress, FixedAnswer, Per, RateLimit, Redirect, RequestEdits, Switch};
 use super::{Balance, Listener, Mode, Pool, Route, SameSite, Server, Sticky, values};
 use crate::policy::status_has_body;

@@ -7,7 +7,6 @@
 
 mod addresses;
 mod class;
-mod error;
 mod examine;
 mod examine_policy;
 mod files;
@@ -20,7 +19,6 @@ mod tls;
 mod values;
 
 pub use class::{BUILT_IN, OfClass};
-pub use error::{ConfigError, Problem};
 pub use http2::{ListenerH2, PoolH2, Protocol};
 pub use log::Log;
 pub use policy::{
@@ -31,6 +29,7 @@ pub use pool::{
     SameSite, Server, Sticky,
 };
 pub use resolver::Resolver;
+pub use servers_common::config::{ConfigError, Problem};
 pub use tls::{Certificate, Certificates, ListenerTls, PoolTls};
 pub use values::{BIND_EXAMPLE, WEIGHT_MAX};
 
@@ -39,6 +38,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
+use servers_common::config::Found;
 use toml::Spanned;
 
 use crate::policy::RequestIds;
@@ -281,12 +281,8 @@ pub struct Route {
 ///
 /// [`ConfigError`]: it cannot be read, or what is wrong with it.
 pub fn read(path: &Path) -> Result<Config, ConfigError> {
-    let shown = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Read {
-        file: shown.clone(),
-        error,
-    })?;
-    let mut config = parse(&shown, &text)?;
+    let check = |config: &mut Config| problems(&path.display().to_string(), config);
+    let mut config = servers_common::config::read(path, check)?;
     config.files = files::files(path, &config);
     Ok(config)
 }
@@ -297,25 +293,14 @@ pub fn read(path: &Path) -> Result<Config, ConfigError> {
 ///
 /// [`ConfigError`]: what is wrong with it.
 pub fn parse(file: &str, text: &str) -> Result<Config, ConfigError> {
-    let wrong = |found: Vec<error::Found>| ConfigError::Wrong {
-        problems: found
-            .into_iter()
-            .map(|found| Problem::new(file, text, found))
-            .collect(),
-    };
-    let mut config: Config = toml::from_str(text).map_err(|error| {
-        let at = error.span().unwrap_or_default();
-        wrong(vec![error::Found::new(at, error.message().to_owned())])
-    })?;
-    let mut found = examine::problems(&config);
+    servers_common::config::parse(file, text, |config| problems(file, config))
+}
+
+fn problems(file: &str, config: &mut Config) -> Vec<Found> {
+    let mut found = examine::problems(config);
     let directory = Path::new(file).parent().unwrap_or(Path::new(""));
-    found.extend(tls::read_files(&mut config, directory));
-    found.sort_by_key(error::Found::start);
-    if found.is_empty() {
-        Ok(config)
-    } else {
-        Err(wrong(found))
-    }
+    found.extend(tls::read_files(config, directory));
+    found
 }
 
 #[cfg(test)]

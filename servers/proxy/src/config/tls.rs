@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use serde::de::{MapAccess, SeqAccess, Visitor, value};
 use serde::{Deserialize, Deserializer, de};
+use servers_common::config::Found;
 use toml::Spanned;
 
-use super::error::Found;
 use super::http2::{ListenerH2, Protocol};
 use super::{Config, Mode, Pool, values};
 use crate::tls::{self, ClientSide, MinVersion, Offer, ServerSide, TlsError, Verify};

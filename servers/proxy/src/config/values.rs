@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, de};
+pub(super) use servers_common::values::{optional_time, time};
 use toml::Spanned;
 
 use super::{Process, Resolver};
@@ -13,9 +14,6 @@ pub const WEIGHT_MAX: u32 = 256;
 
 /// An address as it may be written.
 pub const BIND_EXAMPLE: &str = "127.0.0.1:8080";
-
-/// No time is longer: who wants more has probably mistaken a unit.
-const TIME_MAX: Duration = Duration::from_secs(24 * 3_600);
 
 pub(super) fn process() -> Spanned<Process> {
     Spanned::new(0..0, Process::default())
@@ -109,19 +107,6 @@ pub(super) fn fall() -> u32 {
     3
 }
 
-/// A time with its unit.
-pub(super) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    duration(&text).map_err(de::Error::custom)
-}
-
-/// The same, of a key that has no default.
-pub(super) fn optional_time<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Duration>, D::Error> {
-    time(deserializer).map(Some)
-}
-
 impl<'de> Deserialize<'de> for Address {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
@@ -133,59 +118,4 @@ impl<'de> Deserialize<'de> for Address {
 pub(super) fn is_token(text: &str) -> bool {
     let is_of_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(is_of_token)
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at(digits);
-    let us_of_unit = match unit.trim_start() {
-        "us" => 1,
-        "ms" => 1_000,
-        "s" => 1_000_000,
-        "m" | "min" => 60_000_000,
-        "h" => 3_600_000_000,
-        _ => 0,
-    };
-    let us = number
-        .parse()
-        .ok()
-        .and_then(|number: u64| number.checked_mul(us_of_unit));
-    let time = us.map(Duration::from_micros).unwrap_or_default();
-    if time.is_zero() || time > TIME_MAX {
-        return Err(format!(
-            "{text:?} is no time here: write a number from 1 on with us, ms, s, m or h, such as \
-             \"30s\", of at most 24h"
-        ));
-    }
-    Ok(time)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_have_units() {
-        for (text, ms) in [
-            ("5ms", 5),
-            ("30s", 30_000),
-            ("2 m", 120_000),
-            ("24h", 86_400_000),
-        ] {
-            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
-        }
-        for text in [
-            "",
-            "5",
-            "s",
-            "0s",
-            "-1s",
-            "1.5s",
-            "25h",
-            "99999999999999999999s",
-            "5 weeks",
-        ] {
-            assert!(duration(text).is_err(), "{text}");
-        }
-    }
 }

@@ -18,10 +18,10 @@ use governor::clock::{Clock, MonotonicClock, Reference};
 use governor::middleware::NoOpMiddleware;
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
+use servers_common::slots::network;
 
 use crate::config::{Per, RateLimit};
 use crate::counters::Counter;
-use crate::slots::network;
 
 /// Parts of the table, if it is large.
 const PARTS_MAX: usize = 64;

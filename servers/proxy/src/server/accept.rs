@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use evenkeel::time::{Instant, sleep, timeout};
+use servers_common::slots::{Full, Limits, Slot};
 use tokio::io::AsyncReadExt;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
@@ -14,7 +15,6 @@ use crate::config::Mode;
 use crate::http::{self, Refusal};
 use crate::listener::Listener;
 use crate::proxy_protocol;
-use crate::slots::{Full, Limits, Slot};
 use crate::socket::{Ends, Socket};
 use crate::stream::Stream;
 use crate::tcp;
@@ -141,7 +141,7 @@ async fn admit(context: &Arc<Context>, place: &Place, front: Arc<Front>, socket:
             // Beyond those that are told at leisure, the answer is sent and the connection closed.
             let telling = Arc::clone(&context.refusals).try_acquire_owned();
             let stream = Stream::Plain(socket);
-            let is_told = refused(&front, &stream, &full);
+            let is_told = refused(&front, &stream, full);
             if let (true, Ok(telling)) = (is_told, telling) {
                 drop(evenkeel::spawn_in(class, async move {
                     http::linger(&stream).await;
@@ -193,7 +193,7 @@ async fn serve(mut taken: Taken) {
             let Taken { stream, slot, .. } = taken;
             // The place is not held by one that is refused.
             drop(slot);
-            if refused(&front, &stream, &full) {
+            if refused(&front, &stream, full) {
                 http::linger(&stream).await;
             }
             return;
@@ -213,18 +213,33 @@ async fn serve(mut taken: Taken) {
 
 /// Counts it and tells whom it concerns; whether the client was told, and may need a moment to read
 /// it. The buffer of a new connection takes an answer at once.
-fn refused(front: &Front, stream: &Stream, why: &Full) -> bool {
+fn refused(front: &Front, stream: &Stream, why: Full) -> bool {
+    let why = said(why);
     front.counters.refused.one();
     front.complain(&format_args!("refused a connection: {why}"));
     // Over TLS, to tell it why would take a handshake.
     let is_told = front.tls.is_none() && front.config.mode == Mode::Http;
     if is_told {
         // If this fails, the client sees the connection closed.
-        drop(stream.write_now(&Refusal::new(503, why).write(false)));
+        drop(stream.write_now(&Refusal::new(503, &why).write(false)));
     } else {
         stream.reset();
     }
     is_told
+}
+
+/// What a client is told whose connection is one too many.
+fn said(why: Full) -> String {
+    match why {
+        Full::All(max) => {
+            format!("this listener has {max} connections, its connections_max; try again later")
+        }
+        Full::Client(max) => format!(
+            "your address has {max} connections here, its connections_per_client_max; close some, \
+             or try again later"
+        ),
+        Full::Off => "this listener is switched off by its operators; try again later".to_owned(),
+    }
 }
 
 /// Reads whose connection it is.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use evenkeel::Class;
 use evenkeel::runtime::Handle;
 use evenkeel::time::Instant;
+use servers_common::slots::Slots;
 use tokio::sync::watch;
 
 use crate::access_log::{Log, Logs};
@@ -19,7 +20,6 @@ use crate::discovery::Discovery;
 use crate::http::All;
 use crate::pool::{Pool, Pools, Server};
 use crate::route::Router;
-use crate::slots::Slots;
 use crate::socket::Address;
 use crate::tls;
 use crate::upgrade::Inherited;

@@ -1,23 +1,15 @@
 //! Programs that a test starts, and ends by their ids.
 
-use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitStatus};
 
-use super::LIMIT;
+use servers_common::testing::Program;
+pub(crate) use servers_common::testing::wait;
 
 /// A running `txlog serve`.
 pub(crate) struct Server {
-    child: Child,
-    complaints: Option<JoinHandle<()>>,
-    /// What came of them so far.
-    said: Arc<Mutex<Vec<u8>>>,
-    lines: Receiver<String>,
+    program: Program,
     pub(crate) address: SocketAddr,
 }
 
@@ -74,72 +66,31 @@ impl Server {
     }
 
     fn begin_at(mut command: Command, listen: &str, options: &[&str]) -> Self {
-        let mut child = command
-            .args(["serve", "--listen", listen])
-            .args(options)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        let (sender, lines) = channel();
-        thread::spawn(move || {
-            for line in output.lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    break;
-                }
-            }
-        });
-        let mut errors = child.stderr.take().unwrap();
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let hearing = Arc::clone(&said);
-        let complaints = thread::spawn(move || {
-            let mut part = [0; 4_096];
-            while let Ok(bytes @ 1..) = errors.read(&mut part) {
-                hearing.lock().unwrap().extend_from_slice(&part[..bytes]);
-            }
-        });
-        let mut server = Self {
-            child,
-            complaints: Some(complaints),
-            said,
-            lines,
-            address: SocketAddr::from(([0; 4], 0)),
-        };
-        match server.lines.recv_timeout(LIMIT) {
-            Ok(line) => {
-                let address = line.strip_prefix("listening on ").unwrap();
-                server.address = address.parse().unwrap();
-            }
-            Err(_) => panic!("the server does not listen: {}", server.end()),
-        }
-        server
+        command.args(["serve", "--listen", listen]).args(options);
+        let mut program = Program::start(&mut command);
+        let line = program.line();
+        let address = line.strip_prefix("listening on ").unwrap();
+        let address = address.parse().unwrap();
+        Self { program, address }
     }
 
     /// Its process's id.
     pub(crate) fn id(&self) -> u32 {
-        self.child.id()
+        self.program.id()
     }
 
     pub(crate) fn kill(&mut self) {
-        // SIGKILL, to this process only.
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.program.kill();
     }
 
     pub(crate) fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        let status = Command::new("kill")
-            .args(["-s", name, &pid])
-            .status()
-            .unwrap();
-        assert!(status.success());
+        self.program.signal(name);
     }
 
     /// The names of its threads.
     #[cfg(target_os = "linux")]
     pub(crate) fn threads(&self) -> Vec<String> {
-        let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.program.id())).unwrap();
         let name = |thread: std::io::Result<std::fs::DirEntry>| {
             let name = std::fs::read_to_string(thread.unwrap().path().join("comm"));
             name.unwrap_or_default().trim_end().to_owned()
@@ -149,74 +100,21 @@ impl Server {
 
     /// Waits until it ends by itself.
     pub(crate) fn ended(&mut self) -> ExitStatus {
-        wait(&mut self.child)
+        self.program.ended()
     }
 
     /// Ends it, and returns its messages on standard error.
     pub(crate) fn end(&mut self) -> String {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        if let Some(complaints) = self.complaints.take() {
-            complaints.join().unwrap();
-        }
-        self.said()
+        self.program.end()
     }
 
     /// Its messages on standard error so far.
     pub(crate) fn said(&self) -> String {
-        String::from_utf8_lossy(&self.said.lock().unwrap()).into_owned()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let complaints = self.end();
-        if thread::panicking() {
-            eprintln!("the server's own errors:\n{complaints}");
-        }
-    }
-}
-
-/// Waits until it ends, and ends it if that takes too long.
-pub(crate) fn wait(child: &mut Child) -> ExitStatus {
-    let began = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status;
-        }
-        if began.elapsed() > LIMIT {
-            let _ = child.kill();
-            let _ = child.wait();
-            panic!("the program does not end");
-        }
-        thread::sleep(Duration::from_millis(5));
+        self.program.said()
     }
 }
 
 /// Runs a command of the program: whether it succeeded, its output and its errors.
 pub(crate) fn run_command(arguments: &[&str]) -> (bool, String, String) {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_txlog"))
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let (output, errors) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
-    let (output, errors) = (all_of(output), all_of(errors));
-    let status = wait(&mut child);
-    (
-        status.success(),
-        output.join().unwrap(),
-        errors.join().unwrap(),
-    )
-}
-
-/// Reads to the end, on a thread of its own.
-fn all_of(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
-    thread::spawn(move || {
-        let mut text = String::new();
-        pipe.read_to_string(&mut text).unwrap();
-        text
-    })
+    Program::run(Command::new(env!("CARGO_BIN_EXE_txlog")).args(arguments))
 }

@@ -8,21 +8,8 @@ pub(crate) use camera::{Camera, Reply, description};
 pub(crate) use client::Client;
 pub(crate) use program::Program;
 
-use std::time::{Duration, Instant};
-
 use cameras::simulator::{Settings, Simulator, Stream};
-
-/// Longer than anything takes on a busy machine.
-pub(crate) const LIMIT: Duration = Duration::from_secs(30);
-
-/// Looks again and again, until it is so.
-pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < LIMIT, "it does not come to this: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
+pub(crate) use servers_common::testing::{LIMIT, until};
 
 /// Cameras that send fast and have a key frame every ten pictures, so that tests are short.
 pub(crate) fn simulator() -> Simulator {

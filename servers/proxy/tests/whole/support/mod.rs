@@ -1,6 +1,5 @@
 //! What the tests share: the program, clients, and servers behind it.
 
-mod certificates;
 mod client;
 pub(crate) mod frames;
 mod names;
@@ -9,30 +8,16 @@ mod program;
 mod secured;
 pub(crate) mod two;
 
-pub(crate) use certificates::{Authority, Issued};
 pub(crate) use client::{Answer, Client, connected};
 pub(crate) use names::Names;
 pub(crate) use origin::{Origin, Reply, request};
 pub(crate) use program::{Proxy, run_command};
 pub(crate) use secured::{Trust, secured};
-
-use std::time::{Duration, Instant};
-
-/// Longer than anything takes on a busy machine.
-pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+pub(crate) use servers_common::testing::{Authority, Issued, LIMIT, until};
 
 /// Bytes that show whether some are lost, doubled or out of order.
 pub(crate) fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i % 251) as u8).collect()
-}
-
-/// Looks again and again, until it is so.
-pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < LIMIT, "it does not come to this: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// A listener for HTTP named `web`, and a pool `app` of these servers. `more` goes into the table

@@ -1,27 +1,22 @@
 //! The program, started by a test and ended by its id.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitStatus};
 
 use serde_json::Value;
+use servers_common::testing::{Program, signal};
 use tempfile::TempDir;
 
-use super::{Client, LIMIT, until};
+use super::{Client, until};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_evenkeel-proxy");
 
 /// A running `evenkeel-proxy run`.
 pub(crate) struct Proxy {
-    child: Child,
+    program: Program,
     directory: TempDir,
-    complaints: Arc<Mutex<String>>,
     /// Where each listener listens.
     addresses: BTreeMap<String, String>,
 }
@@ -72,45 +67,30 @@ impl Proxy {
                 shell
             }
         };
-        let mut child = command
+        command
             .arg("run")
             .arg(&file)
-            .envs(variables.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let complaints = collected(child.stderr.take().unwrap());
-        let output = BufReader::new(child.stdout.take().unwrap());
-        let (sender, lines) = channel();
-        thread::spawn(move || {
-            for line in output.lines().map_while(Result::ok) {
-                // Nobody asks for more when it is ready.
-                let _ = sender.send(line);
-            }
-        });
-        let mut proxy = Self {
-            child,
-            directory,
-            complaints,
-            addresses: BTreeMap::new(),
-        };
+            .envs(variables.iter().copied());
+        let mut program = Program::start(&mut command);
+        let mut addresses = BTreeMap::new();
         loop {
-            match lines.recv_timeout(LIMIT) {
-                Ok(line) if line == "ready" => return proxy,
-                Ok(line) => {
-                    if let Some(listener) = line.strip_prefix("listening on ") {
-                        let (name, address) = listener.split_once(' ').unwrap();
-                        proxy.addresses.insert(name.to_owned(), address.to_owned());
-                    }
-                    if let Some(page) = line.strip_prefix("page at http://") {
-                        let address = page.trim_end_matches('/').to_owned();
-                        proxy.addresses.insert("(page)".to_owned(), address);
-                    }
-                }
-                Err(_) => panic!("the proxy does not begin: {}", proxy.complaints()),
+            let line = program.line();
+            if line == "ready" {
+                break;
             }
+            if let Some(listener) = line.strip_prefix("listening on ") {
+                let (name, address) = listener.split_once(' ').unwrap();
+                addresses.insert(name.to_owned(), address.to_owned());
+            }
+            if let Some(page) = line.strip_prefix("page at http://") {
+                let address = page.trim_end_matches('/').to_owned();
+                addresses.insert("(page)".to_owned(), address);
+            }
+        }
+        Self {
+            program,
+            directory,
+            addresses,
         }
     }
 
@@ -207,17 +187,16 @@ impl Proxy {
 
     /// How many descriptors it has open.
     pub(crate) fn descriptors(&self) -> usize {
-        let listed = std::fs::read_dir(format!("/proc/{}/fd", self.child.id()));
-        listed.unwrap().count()
+        self.program.descriptors()
     }
 
     pub(crate) fn signal(&self, name: &str) {
-        kill(self.child.id(), name);
+        self.program.signal(name);
     }
 
     /// Ends the process that has taken over, and waits for that.
     pub(crate) fn end_successor(&self) {
-        kill(self.serving(), "TERM");
+        signal(self.serving(), "TERM");
         until("the last process ends", || !self.path("pid").exists());
     }
 
@@ -230,42 +209,25 @@ impl Proxy {
 
     /// Waits until it ends by itself.
     pub(crate) fn ended(&mut self) -> ExitStatus {
-        let mut status = None;
-        until("the proxy ends", || {
-            status = self.child.try_wait().unwrap();
-            status.is_some()
-        });
-        status.unwrap()
+        self.program.ended()
     }
 
     /// What it has said on standard error.
     pub(crate) fn complaints(&self) -> String {
-        self.complaints.lock().unwrap().clone()
+        self.program.said()
     }
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        let started = self.child.id();
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.program.kill();
         let text = std::fs::read_to_string(self.path("pid")).unwrap_or_default();
         if let Ok(other) = text.trim_end().parse::<u32>()
-            && other != started
+            && other != self.program.id()
         {
-            kill(other, "KILL");
-        }
-        if thread::panicking() {
-            eprintln!("the proxy's own errors:\n{}", self.complaints());
+            signal(other, "KILL");
         }
     }
-}
-
-fn kill(process: u32, signal: &str) {
-    let sent = Command::new("kill")
-        .args(["-s", signal, &process.to_string()])
-        .status();
-    assert!(sent.unwrap().success());
 }
 
 fn write(file: &Path, process: &str, config: &str, directory: &Path) {
@@ -277,55 +239,7 @@ fn write(file: &Path, process: &str, config: &str, directory: &Path) {
     std::fs::write(file, text).unwrap();
 }
 
-/// Reads all of it on a thread of its own, while it comes.
-fn collected(pipe: impl Read + Send + 'static) -> Arc<Mutex<String>> {
-    let text = Arc::new(Mutex::new(String::new()));
-    let collected = Arc::clone(&text);
-    thread::spawn(move || {
-        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
-            let mut text = collected.lock().unwrap();
-            text.push_str(&line);
-            text.push('\n');
-        }
-    });
-    text
-}
-
-/// Waits for a program that ends by itself. One that does not is ended.
-fn wait(child: &mut Child) -> ExitStatus {
-    let began = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status;
-        }
-        if began.elapsed() > LIMIT {
-            let _ = child.kill();
-            let _ = child.wait();
-            panic!("the program does not end");
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
 /// Runs a command of the program: whether it succeeded, its output and its errors.
 pub(crate) fn run_command(arguments: &[&str]) -> (bool, String, String) {
-    let mut child = Command::new(PROGRAM)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let (output, errors) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
-    let (output, errors) = (all_of(output), all_of(errors));
-    let done = wait(&mut child).success();
-    (done, output.join().unwrap(), errors.join().unwrap())
-}
-
-fn all_of(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
-    thread::spawn(move || {
-        let mut text = String::new();
-        pipe.read_to_string(&mut text).unwrap();
-        text
-    })
+    Program::run(Command::new(PROGRAM).args(arguments))
 }

@@ -90,12 +90,6 @@ impl Secured {
     }
 }
 
-impl Issued {
-    pub(crate) fn der(&self) -> CertificateDer<'static> {
-        CertificateDer::from_pem_file(&self.certificate).unwrap()
-    }
-}
-
 /// A server's side of a connection, with this certificate, which asks for one of these clients.
 pub(crate) fn secured(
     own: &Issued,

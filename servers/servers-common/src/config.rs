@@ -1,8 +1,57 @@
-//! What is wrong with a configuration, and where.
+//! Reading a configuration in TOML, and what is wrong with one, and where.
 
 use std::fmt;
 use std::io;
 use std::ops::Range;
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+
+/// Reads a file and checks it by `problems`, which may complete what it is given.
+///
+/// # Errors
+///
+/// [`ConfigError`]: it cannot be read, or what is wrong with it.
+pub fn read<T: DeserializeOwned>(
+    path: &Path,
+    problems: impl FnOnce(&mut T) -> Vec<Found>,
+) -> Result<T, ConfigError> {
+    let shown = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Read {
+        file: shown.clone(),
+        error,
+    })?;
+    parse(&shown, &text, problems)
+}
+
+/// Reads a text, whose name is for errors, and checks it in the same way.
+///
+/// # Errors
+///
+/// [`ConfigError`]: what is wrong with it, in the order of its lines.
+pub fn parse<T: DeserializeOwned>(
+    file: &str,
+    text: &str,
+    problems: impl FnOnce(&mut T) -> Vec<Found>,
+) -> Result<T, ConfigError> {
+    let wrong = |found: Vec<Found>| ConfigError::Wrong {
+        problems: found
+            .into_iter()
+            .map(|found| Problem::new(file, text, found))
+            .collect(),
+    };
+    let mut config: T = toml::from_str(text).map_err(|error| {
+        let at = error.span().unwrap_or_default();
+        wrong(vec![Found::new(at, error.message().to_owned())])
+    })?;
+    let mut found = problems(&mut config);
+    found.sort_by_key(Found::start);
+    if found.is_empty() {
+        Ok(config)
+    } else {
+        Err(wrong(found))
+    }
+}
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +90,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub(super) fn new(file: &str, text: &str, found: Found) -> Self {
+    fn new(file: &str, text: &str, found: Found) -> Self {
         let at = found.at.start.min(text.len());
         // A span from elsewhere might begin within a character.
         let before = text.get(..at).unwrap_or_default();
@@ -74,17 +123,19 @@ impl fmt::Display for Problem {
 
 /// A problem by its place in the text.
 #[derive(Debug)]
-pub(super) struct Found {
+pub struct Found {
     at: Range<usize>,
     message: String,
 }
 
 impl Found {
-    pub(super) fn new(at: Range<usize>, message: String) -> Self {
+    /// At this place of the text.
+    pub fn new(at: Range<usize>, message: String) -> Self {
         Self { at, message }
     }
 
-    pub(super) fn start(&self) -> usize {
+    /// Where it begins, for sorting.
+    pub fn start(&self) -> usize {
         self.at.start
     }
 }

@@ -1,4 +1,4 @@
-//! How values are written.
+//! How times and sizes are written in configurations.
 
 use std::time::Duration;
 
@@ -8,19 +8,43 @@ use serde::{Deserialize, Deserializer, de};
 const TIME_MAX: Duration = Duration::from_secs(24 * 3_600);
 
 /// A time with its unit.
-pub(super) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+///
+/// # Errors
+///
+/// It is not written so: how it is.
+pub fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(deserializer)?;
     duration(&text).map_err(de::Error::custom)
 }
 
+/// The same, where it may be left out.
+///
+/// # Errors
+///
+/// It is not written so: how it is.
+pub fn optional_time<'de, D>(deserializer: D) -> Result<Option<Duration>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    time(deserializer).map(Some)
+}
+
 /// A number of bytes with its unit.
-pub(super) fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+///
+/// # Errors
+///
+/// It is not written so: how it is.
+pub fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
     let text = String::deserialize(deserializer)?;
     bytes(&text).map_err(de::Error::custom)
 }
 
 /// The same, where it may be left out.
-pub(super) fn some_size<'de, D>(deserializer: D) -> Result<Option<usize>, D::Error>
+///
+/// # Errors
+///
+/// It is not written so: how it is.
+pub fn optional_size<'de, D>(deserializer: D) -> Result<Option<usize>, D::Error>
 where
     D: Deserializer<'de>,
 {
@@ -28,7 +52,11 @@ where
 }
 
 /// How long something is kept, where it may be left out.
-pub(super) fn some_age<'de, D>(deserializer: D) -> Result<Option<Duration>, D::Error>
+///
+/// # Errors
+///
+/// It is not written so: how it is.
+pub fn optional_age<'de, D>(deserializer: D) -> Result<Option<Duration>, D::Error>
 where
     D: Deserializer<'de>,
 {
@@ -50,18 +78,19 @@ fn age(text: &str) -> Result<Duration, String> {
 
 fn duration(text: &str) -> Result<Duration, String> {
     let time = number_and_unit(text, |unit| match unit {
-        "ms" => Some(1),
-        "s" => Some(1_000),
-        "m" | "min" => Some(60_000),
-        "h" => Some(3_600_000),
+        "us" => Some(1),
+        "ms" => Some(1_000),
+        "s" => Some(1_000_000),
+        "m" | "min" => Some(60_000_000),
+        "h" => Some(3_600_000_000),
         _ => None,
     });
     let time = time
-        .map(Duration::from_millis)
+        .map(Duration::from_micros)
         .filter(|time| *time <= TIME_MAX);
     time.ok_or_else(|| {
         format!(
-            "{text:?} is no time here: write a number from 1 on with ms, s, m or h, such as \
+            "{text:?} is no time here: write a number from 1 on with us, ms, s, m or h, such as \
              \"30s\", of at most 24h"
         )
     })
@@ -114,6 +143,7 @@ mod tests {
             "1.5s",
             "25h",
             "99999999999999999999s",
+            "5 weeks",
         ] {
             assert!(duration(text).is_err(), "{text}");
         }

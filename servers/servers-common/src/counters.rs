@@ -21,6 +21,12 @@ impl Counter {
         self.0.fetch_add(number, Ordering::Relaxed);
     }
 
+    /// None, from now on.
+    pub fn clear(&self) {
+        // Relaxed: a statistic.
+        self.0.store(0, Ordering::Relaxed);
+    }
+
     /// How many there have been.
     pub fn total(&self) -> u64 {
         // Relaxed: a statistic.

@@ -3,23 +3,36 @@
 use std::path::{Path, PathBuf};
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
 use tempfile::TempDir;
 
 /// An authority, with a directory for its certificates.
-pub(crate) struct Authority {
+pub struct Authority {
     directory: TempDir,
     issuer: Issuer<'static, KeyPair>,
 }
 
 /// A certificate and its key, in files.
-#[derive(Clone)]
-pub(crate) struct Issued {
-    pub(crate) certificate: PathBuf,
-    pub(crate) key: PathBuf,
+#[derive(Clone, Debug)]
+pub struct Issued {
+    /// The certificate.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+}
+
+impl std::fmt::Debug for Authority {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Authority")
+            .field("directory", &self.directory)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Authority {
-    pub(crate) fn new(name: &str) -> Self {
+    /// Of this name.
+    pub fn new(name: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -31,22 +44,23 @@ impl Authority {
         Self { directory, issuer }
     }
 
-    pub(crate) fn ca(&self) -> PathBuf {
+    /// Its own certificate.
+    pub fn ca(&self) -> PathBuf {
         self.path("ca.pem")
     }
 
     /// A file in its directory.
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
     /// A certificate for these names or addresses, in files of this name.
-    pub(crate) fn issue(&self, file: &str, names: &[&str]) -> Issued {
+    pub fn issue(&self, file: &str, names: &[&str]) -> Issued {
         self.issue_until(file, names, 4096)
     }
 
     /// One that is good until the beginning of this year.
-    pub(crate) fn issue_until(&self, file: &str, names: &[&str], year: i32) -> Issued {
+    pub fn issue_until(&self, file: &str, names: &[&str], year: i32) -> Issued {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         let mut params = CertificateParams::new(names).unwrap();
         params.not_before = date_time_ymd(2000, 1, 1);
@@ -64,8 +78,13 @@ impl Authority {
 }
 
 impl Issued {
+    /// The certificate, as TLS sends it.
+    pub fn der(&self) -> CertificateDer<'static> {
+        CertificateDer::from_pem_file(&self.certificate).unwrap()
+    }
+
     /// How it stands in a configuration, under these keys.
-    pub(crate) fn config(&self, certificate: &str) -> String {
+    pub fn config(&self, certificate: &str) -> String {
         let Self {
             certificate: file,
             key,
@@ -75,7 +94,7 @@ impl Issued {
 }
 
 /// A file that its owner alone can read.
-fn write_private(path: &Path, text: &str) {
+pub fn write_private(path: &Path, text: &str) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::write(path, text).unwrap();
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();

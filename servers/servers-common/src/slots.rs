@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How many connections a listener takes.
+/// How many connections are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// From all clients together.
@@ -14,20 +14,14 @@ pub struct Limits {
     pub per_client_max: usize,
 }
 
-/// Why there is no place for a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+/// Why there is no place for a connection. What a client is told names the server's own settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
-    /// That of all clients together.
-    #[error("this listener has {0} connections, its connections_max; try again later")]
+    /// There are so many of all clients together, which is the limit.
     All(usize),
-    /// That of one client.
-    #[error(
-        "your address has {0} connections here, its connections_per_client_max; close some, or try \
-         again later"
-    )]
+    /// There are so many of this client, which is the limit.
     Client(usize),
     /// Operators have switched the listener off.
-    #[error("this listener is switched off by its operators; try again later")]
     Off,
 }
 
@@ -169,7 +163,7 @@ impl Drop for Slot {
 }
 
 /// Whom an address is counted as.
-pub(crate) fn network(address: IpAddr) -> IpAddr {
+pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let prefix = u128::from(address) >> 64 << 64;

@@ -1,0 +1,14 @@
+//! What the servers on Evenkeel share.
+//!
+//! - [`config`]: reading a configuration, and saying what is wrong with it, with its lines.
+//! - [`values`]: how times and sizes are written in one.
+//! - [`slots`]: who may have how many connections.
+//! - [`counters`]: what was counted, for reports.
+//! - `testing`, by its feature: programs and certificates for the tests of servers.
+
+pub mod config;
+pub mod counters;
+pub mod slots;
+#[cfg(feature = "testing")]
+pub mod testing;
+pub mod values;
