@@ -2,7 +2,7 @@
 //! every record is intact.
 //!
 //! 25 kills, or as many as `TXLOG_KILLS` says. (The kernel outlives the process, so unsynced data
-//! are there, too; `log_faults` takes these away.)
+//! are there, too; `log/faults.rs` takes these away.)
 
 mod support;
 
