@@ -125,6 +125,22 @@ impl Cameras {
             return Err(AddError::Full);
         }
         self.hub.add(name)?;
+        known.insert(name.to_owned(), self.begin(name, camera));
+        Ok(())
+    }
+
+    /// Receives a camera in another way. Its recording and its viewers stay; its session ends.
+    /// Whether there was one.
+    pub fn change(&self, name: &str, camera: Camera) -> bool {
+        let mut known = self.known();
+        let Some(place) = known.get_mut(name) else {
+            return false;
+        };
+        *place = self.begin(name, camera);
+        true
+    }
+
+    fn begin(&self, name: &str, camera: Camera) -> Known {
         let pulls = camera.url.is_some();
         let status = Status::new(if pulls {
             State::Waiting
@@ -137,16 +153,12 @@ impl Cameras {
             let run = ingest.run(name.to_owned(), camera, Arc::clone(&status));
             evenkeel::spawn_in(Class::NORMAL, run).abort_handle()
         });
-        known.insert(
-            name.to_owned(),
-            Known {
-                pulls,
-                url,
-                status,
-                task,
-            },
-        );
-        Ok(())
+        Known {
+            pulls,
+            url,
+            status,
+            task,
+        }
     }
 
     /// Removes a camera, and ends its session and its viewers. Whether there was one.

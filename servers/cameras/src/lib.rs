@@ -2,7 +2,8 @@
 //!
 //! - [`media`]: tracks, samples and groups of pictures, which all parts speak of.
 //! - [`config`]: what the operator wrote, and what is wrong with it.
-//! - [`server`]: what runs; [`cameras`]: the cameras there are, and what each of them does.
+//! - [`server`]: what runs; [`cameras`]: the cameras there are, and what each of them does;
+//!   [`book`]: which there are to be, and where each is recorded.
 //! - [`ingest`]: takes the streams of cameras.
 //! - [`hub`]: from each camera to all that want its samples.
 //! - [`serve`]: viewers and publishers by RTSP.
@@ -12,6 +13,7 @@
 //!   configuration.
 //! - [`simulator`]: cameras that are none.
 
+pub mod book;
 pub mod cameras;
 pub mod config;
 mod descriptors;

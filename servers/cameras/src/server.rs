@@ -2,15 +2,18 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, Weak};
 
-use crate::cameras::{AddError, Cameras};
+use crate::book::{Book, BookError, Changes};
+use crate::cameras::Cameras;
 use crate::config::{Config, ConfigError};
 use crate::descriptors;
 use crate::hub::{self, Hub};
 use crate::metrics;
 use crate::serve::Doors;
 use crate::site::{Site, SiteError};
+use crate::watch::access::Access;
 
 /// Why the server cannot begin.
 #[derive(Debug, thiserror::Error)]
@@ -35,14 +38,6 @@ pub enum ServerError {
         /// What is wrong.
         error: evenkeel_admin::AdminError,
     },
-    /// A camera.
-    #[error("camera {name}: {error}")]
-    Camera {
-        /// Its name.
-        name: String,
-        /// What is wrong.
-        error: AddError,
-    },
     /// Recordings, or the page of the cameras.
     #[error(transparent)]
     Site(#[from] SiteError),
@@ -61,12 +56,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Begins to receive, and to serve, by this configuration.
+    /// Begins to receive, and to serve, by this configuration, which was read from this file.
     ///
     /// # Errors
     ///
     /// [`ServerError`].
-    pub async fn begin(config: Config) -> Result<Self, ServerError> {
+    pub async fn begin(config: Config, path: Option<&Path>) -> Result<Self, ServerError> {
         descriptors::secure(&config).map_err(ServerError::Descriptors)?;
         let hub = Hub::new(hub::Limits {
             camera_bytes_max: config.limits.camera_memory,
@@ -87,14 +82,8 @@ impl Server {
                 })?))
             }
         };
-        for (name, camera) in &config.cameras {
-            let added = cameras.add(name, camera.get_ref().clone());
-            added.map_err(|error| ServerError::Camera {
-                name: name.clone(),
-                error,
-            })?;
-        }
-        let site = Site::begin(&config, &cameras).await?;
+        let site = Site::begin(&config, path, &cameras).await?;
+        go_by_others(site.book(), doors.as_ref(), site.access());
         let page = match config.process.admin_page {
             None => None,
             Some(address) => {
@@ -114,6 +103,15 @@ impl Server {
     /// The cameras.
     pub fn cameras(&self) -> &Arc<Cameras> {
         &self.cameras
+    }
+
+    /// Reads the configuration again.
+    ///
+    /// # Errors
+    ///
+    /// [`BookError`]: nothing was changed.
+    pub async fn reload(&self) -> Result<Changes, BookError> {
+        self.site.book().reload().await
     }
 
     /// Where viewers and publishers connect by RTSP.
@@ -138,6 +136,24 @@ impl Server {
     }
 }
 
+/// Has those who serve go by a configuration that is read later.
+fn go_by_others(book: &Book, doors: Option<&Arc<Doors>>, access: Option<&Access>) {
+    let doors = doors.map(Arc::downgrade);
+    let access = access.cloned();
+    book.also(move |config| {
+        let doors = doors.as_ref().and_then(Weak::upgrade);
+        if let (Some(doors), Some(rtsp)) = (doors, &config.rtsp) {
+            doors.change(rtsp.get_ref());
+        }
+        if let (Some(access), Some(watch)) = (&access, &config.watch) {
+            // The examination of the configuration has found the tokens good.
+            if let Ok((_, next)) = crate::watch::server::check(watch.get_ref()) {
+                access.become_like(&next);
+            }
+        }
+    });
+}
+
 /// The page, with the metrics of the cameras as long as they are there.
 fn page(
     cameras: &Arc<Cameras>,
@@ -154,7 +170,7 @@ fn page(
         if let Some(recordings) = recordings.upgrade() {
             crate::record::metrics::add(&recordings, families);
         }
-        if let Some(doors) = doors.as_ref().and_then(std::sync::Weak::upgrade) {
+        if let Some(doors) = doors.as_ref().and_then(Weak::upgrade) {
             metrics::add_clients(&doors, families);
         }
     })

@@ -1,21 +1,20 @@
 //! Recording and watching by a configuration: what the server has beside its streams.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde_json::{Value, json};
-use toml::Spanned;
 
-use crate::cameras::{AddError, Cameras};
-use crate::config::{self, Camera, Config, Record, Transport, Volume};
+use crate::book::{Book, BookError};
+use crate::cameras::Cameras;
+use crate::config::{Added, Config};
 use crate::record::disk::LocalDisk;
-use crate::record::recordings::RecordError;
 use crate::record::retention::CameraLimits;
 use crate::record::{Recordings, Settings};
+use crate::watch::access::Access;
 use crate::watch::routes::Doing;
 use crate::watch::{Catalog, Listed, Server, Watch, WatchError};
 
@@ -35,13 +34,8 @@ pub enum SiteError {
         error: io::Error,
     },
     /// A camera.
-    #[error("camera {name}: {error}")]
-    Record {
-        /// Its name.
-        name: String,
-        /// What is wrong.
-        error: RecordError,
-    },
+    #[error(transparent)]
+    Book(#[from] BookError),
     /// The page.
     #[error("watch: {0}")]
     Watch(#[from] WatchError),
@@ -49,6 +43,7 @@ pub enum SiteError {
 
 /// Recordings, and the server of the page.
 pub struct Site {
+    book: Book,
     recordings: Arc<Recordings>,
     server: Option<Server>,
 }
@@ -61,20 +56,17 @@ impl std::fmt::Debug for Site {
     }
 }
 
-/// The cameras of the configuration and those that are added later, with where they are recorded.
-struct Book {
-    cameras: Arc<Cameras>,
-    recordings: Arc<Recordings>,
-    volumes: BTreeMap<String, Spanned<Volume>>,
-}
-
 impl Site {
-    /// Records the cameras that are to be, and listens for browsers.
+    /// Receives and records the cameras that are to be, and listens for browsers.
     ///
     /// # Errors
     ///
     /// [`SiteError`].
-    pub async fn begin(config: &Config, cameras: &Arc<Cameras>) -> Result<Self, SiteError> {
+    pub async fn begin(
+        config: &Config,
+        path: Option<&Path>,
+        cameras: &Arc<Cameras>,
+    ) -> Result<Self, SiteError> {
         let mut disks = Vec::new();
         for (name, volume) in &config.volumes {
             let volume = volume.get_ref();
@@ -87,40 +79,40 @@ impl Site {
         }
         let settings = Settings::from(&config.recording);
         let recordings = Recordings::new(settings, disks, CameraLimits::default());
-        for (name, camera) in &config.cameras {
-            let Some(record) = &camera.get_ref().record else {
-                continue;
-            };
-            let recorded = record_camera(&recordings, config, cameras, name, record.get_ref());
-            recorded.map_err(|error| SiteError::Record {
-                name: name.clone(),
-                error,
-            })?;
-        }
-        recordings.start();
         let recordings = Arc::new(recordings);
+        let book = Book::begin(config, path, cameras, &recordings)?;
+        recordings.start();
         let server = match &config.watch {
             None => None,
             Some(settings) => {
-                let book = Book {
-                    cameras: Arc::clone(cameras),
-                    recordings: Arc::clone(&recordings),
-                    volumes: config.volumes.clone(),
-                };
                 let watch = Watch {
                     hub: Arc::clone(cameras.hub()),
                     recordings: Some(Arc::clone(&recordings)),
-                    catalog: Arc::new(book),
+                    catalog: Arc::new(book.clone()),
                 };
                 Some(Server::begin(settings.get_ref(), watch).await?)
             }
         };
-        Ok(Self { recordings, server })
+        Ok(Self {
+            book,
+            recordings,
+            server,
+        })
     }
 
     /// Where browsers connect.
     pub fn address(&self) -> Option<SocketAddr> {
         self.server.as_ref().map(Server::address)
+    }
+
+    /// Which cameras there are.
+    pub fn book(&self) -> &Book {
+        &self.book
+    }
+
+    /// Who may do what over HTTP.
+    pub fn access(&self) -> Option<&Access> {
+        self.server.as_ref().map(Server::access)
     }
 
     /// The recordings.
@@ -135,82 +127,6 @@ impl Site {
             server.end().await;
         }
         self.recordings.end(END_MAX).await
-    }
-}
-
-fn record_camera(
-    recordings: &Recordings,
-    config: &Config,
-    cameras: &Cameras,
-    name: &str,
-    record: &Record,
-) -> Result<(), RecordError> {
-    let volume = config.volumes.get(&record.volume);
-    let limits = volume.map(|volume| record.limits(volume.get_ref()));
-    let limits = limits.ok_or_else(|| RecordError::UnknownVolume(record.volume.clone()))?;
-    recordings.record(cameras.hub(), name, &record.volume, limits)
-}
-
-/// A camera as a request describes it.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Described {
-    url: Option<String>,
-    user: Option<String>,
-    password: Option<String>,
-    #[serde(default)]
-    transport: Transport,
-    record: Option<Record>,
-}
-
-impl Described {
-    fn camera(self) -> Result<(Camera, Option<Record>), String> {
-        let url = match self.url {
-            None => None,
-            Some(text) => Some(Spanned::new(0..0, config::camera_url(&text)?)),
-        };
-        if self.user.is_some() != self.password.is_some() {
-            return Err("`user` and `password` go together".to_owned());
-        }
-        let record = self.record.clone();
-        let camera = Camera {
-            url,
-            user: self.user,
-            password: self.password,
-            transport: self.transport,
-            delivery: config::delivery(),
-            record: self.record.map(|record| Spanned::new(0..0, record)),
-        };
-        Ok((camera, record))
-    }
-}
-
-impl Book {
-    fn add_now(&self, name: &str, described: Value) -> Result<(), String> {
-        let described: Described =
-            serde_json::from_value(described).map_err(|error| error.to_string())?;
-        let (camera, record) = described.camera()?;
-        let volume = match &record {
-            None => None,
-            Some(record) => {
-                let volume = self.volumes.get(&record.volume);
-                let unknown = || RecordError::UnknownVolume(record.volume.clone()).to_string();
-                Some(volume.ok_or_else(unknown)?)
-            }
-        };
-        self.cameras
-            .add(name, camera)
-            .map_err(|error: AddError| error.to_string())?;
-        if let (Some(record), Some(volume)) = (record, volume) {
-            let limits = record.limits(volume.get_ref());
-            let hub = self.cameras.hub();
-            let recorded = self.recordings.record(hub, name, &record.volume, limits);
-            recorded.map_err(|error| {
-                self.cameras.remove(name);
-                error.to_string()
-            })?;
-        }
-        Ok(())
     }
 }
 
@@ -231,15 +147,24 @@ impl Catalog for Book {
                 details: json!({ "url": status.url, "ingest": ingest, "memory": status.memory }),
             }
         };
-        self.cameras.status().into_iter().map(describe).collect()
+        self.cameras().status().into_iter().map(describe).collect()
     }
 
     fn add<'a>(&'a self, name: &'a str, camera: Value) -> Doing<'a, ()> {
-        Box::pin(std::future::ready(self.add_now(name, camera)))
+        Box::pin(async move {
+            let added = Added::read(camera)?;
+            self.put(name, added).await.map_err(|it| it.to_string())
+        })
     }
 
     fn remove<'a>(&'a self, name: &'a str) -> Doing<'a, bool> {
-        self.recordings.forget(name);
-        Box::pin(std::future::ready(Ok(self.cameras.remove(name))))
+        Box::pin(async move { self.remove(name).await.map_err(|it| it.to_string()) })
+    }
+
+    fn reload(&self) -> Doing<'_, Value> {
+        Box::pin(async move {
+            let changes = self.reload().await.map_err(|it| it.to_string())?;
+            serde_json::to_value(changes).map_err(|it| it.to_string())
+        })
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn run(path: &Path) -> Outcome {
         builder.workers(*workers.get_ref());
     }
     let runtime = builder.build()?;
-    let outcome = runtime.block_on(serve(config));
+    let outcome = runtime.block_on(serve(path, config));
     // Connections that are left are dropped.
     if let Err(error) = runtime.shutdown(SHUTDOWN_MAX) {
         eprintln!("evenkeel-cameras: {error}");
@@ -30,15 +30,26 @@ pub(super) fn run(path: &Path) -> Outcome {
     outcome
 }
 
-async fn serve(config: Config) -> Outcome {
+async fn serve(path: &Path, config: Config) -> Outcome {
     // Listening from here on, so that even an early ctrl-c ends the process properly.
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    let server = Server::begin(config).await?;
+    let mut hang_up = signal(SignalKind::hangup())?;
+    let server = Server::begin(config, Some(path)).await?;
     say(&server)?;
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+    loop {
+        tokio::select! {
+            _ = interrupt.recv() => break,
+            _ = terminate.recv() => break,
+            _ = hang_up.recv() => match server.reload().await {
+                Ok(changes) => eprintln!(
+                    "evenkeel-cameras: the configuration was read again: {changes}"
+                ),
+                Err(error) => eprintln!(
+                    "evenkeel-cameras: {error}\nevenkeel-cameras: nothing was changed"
+                ),
+            },
+        }
     }
     eprintln!("evenkeel-cameras: ending");
     let late = server.end().await;

@@ -4,15 +4,17 @@
 //! unknown, names, addresses, and values out of range. Every error says its line. The defaults
 //! stand beside each key.
 
+mod described;
 mod examine;
 mod recording;
 
+pub use described::{Added, read_kept, write_kept};
 pub use examine::name_problem;
 pub use recording::{Record, Recording, Volume};
 pub use servers_common::config::{ConfigError, Problem};
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rtsp_types::Url;
@@ -56,6 +58,9 @@ pub struct Process {
     pub workers: Option<Spanned<usize>>,
     /// The address of the page with the runtime's statistics, and of its metrics.
     pub admin_page: Option<Spanned<String>>,
+    /// Where cameras are kept that requests have added; without it they are gone after a restart.
+    /// From the directory of the configuration on, if it does not begin with `/`.
+    pub cameras_file: Option<PathBuf>,
 }
 
 /// What may grow, and how far.
@@ -198,6 +203,17 @@ pub struct Camera {
     pub delivery: Duration,
     /// Where it is recorded; nowhere, if it is not given.
     pub record: Option<Spanned<Record>>,
+}
+
+impl Camera {
+    /// Whether its streams are received in the same way as another's.
+    pub fn is_received_like(&self, other: &Self) -> bool {
+        let apart = |camera: &Self| Self {
+            record: None,
+            ..camera.clone()
+        };
+        apart(self) == apart(other)
+    }
 }
 
 impl std::fmt::Debug for Camera {

@@ -173,6 +173,18 @@ impl<D: Disk> Recordings<D> {
         Ok(())
     }
 
+    /// What a camera that is recorded may hold from now on.
+    pub fn set_limits(&self, camera: &str, limits: CameraLimits) {
+        if let Some(recorded) = self.cameras().get(camera) {
+            recorded.volume.set_limits(camera, limits);
+        }
+    }
+
+    /// Whether there is a volume of this name.
+    pub fn has_volume(&self, volume: &str) -> bool {
+        self.volumes.contains_key(volume)
+    }
+
     /// Records a camera no longer. What waits is still written; what was recorded stays.
     pub fn forget(&self, camera: &str) -> bool {
         let Some(recorded) = self.cameras().remove(camera) else {

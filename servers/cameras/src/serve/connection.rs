@@ -44,7 +44,7 @@ pub(super) async fn serve(shared: Arc<Shared>, stream: TcpStream, slot: Slot) {
     let mut connection = Connection {
         stream,
         wire: Wire::default(),
-        patience: shared.patience,
+        patience: shared.settings().patience,
     };
     let end = tokio::select! {
         end = talk(&shared, &mut connection) => end,

@@ -10,7 +10,7 @@ mod view;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use evenkeel::Class;
@@ -36,14 +36,34 @@ pub struct Doors {
 #[derive(Debug)]
 pub(crate) struct Shared {
     cameras: Arc<Cameras>,
-    users: Vec<User>,
-    patience: Duration,
+    settings: Mutex<Arc<Settings>>,
     /// After so long without a packet a publisher is given up.
     silence: Duration,
-    limits: Limits,
     slots: Arc<Slots>,
     closing: tokio::sync::watch::Sender<bool>,
     counts: Counts,
+}
+
+/// What may change while it listens.
+#[derive(Debug)]
+struct Settings {
+    users: Vec<User>,
+    patience: Duration,
+    limits: Limits,
+}
+
+impl Settings {
+    fn of(rtsp: &config::Rtsp) -> Arc<Self> {
+        let users = rtsp.users.iter().map(|user| user.get_ref().clone());
+        Arc::new(Self {
+            users: users.collect(),
+            patience: rtsp.patience,
+            limits: Limits {
+                all_max: rtsp.sessions_max,
+                per_client_max: rtsp.sessions_per_client_max,
+            },
+        })
+    }
 }
 
 /// What was counted of clients.
@@ -72,17 +92,8 @@ impl Doors {
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
             cameras: Arc::clone(cameras),
-            users: rtsp
-                .users
-                .iter()
-                .map(|user| user.get_ref().clone())
-                .collect(),
-            patience: rtsp.patience,
+            settings: Mutex::new(Settings::of(rtsp)),
             silence,
-            limits: Limits {
-                all_max: rtsp.sessions_max,
-                per_client_max: rtsp.sessions_per_client_max,
-            },
             slots: Arc::default(),
             closing: tokio::sync::watch::Sender::new(false),
             counts: Counts::default(),
@@ -98,6 +109,12 @@ impl Doors {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Goes by other users, limits and times for connections, and requests, to come.
+    pub fn change(&self, rtsp: &config::Rtsp) {
+        let settings = &self.shared.settings;
+        *settings.lock().unwrap_or_else(PoisonError::into_inner) = Settings::of(rtsp);
     }
 
     /// How many clients are connected.
@@ -133,7 +150,10 @@ async fn accept(shared: Arc<Shared>, listener: TcpListener) {
             }
         };
         shared.counts.connections.one();
-        match shared.slots.take(Some(client.ip()), shared.limits) {
+        match shared
+            .slots
+            .take(Some(client.ip()), shared.settings().limits)
+        {
             Ok(slot) => {
                 let serve = connection::serve(Arc::clone(&shared), stream, slot);
                 drop(evenkeel::spawn_in(Class::NORMAL, serve));
@@ -146,18 +166,26 @@ async fn accept(shared: Arc<Shared>, listener: TcpListener) {
     }
 }
 
+impl Shared {
+    fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 impl Directory for Shared {
     fn is_open(&self) -> bool {
-        self.users.is_empty()
+        self.settings().users.is_empty()
     }
 
     fn password(&self, user: &str) -> Option<String> {
-        let found = self.users.iter().find(|known| known.name == user);
+        let settings = self.settings();
+        let found = settings.users.iter().find(|known| known.name == user);
         found.map(|user| user.password.clone())
     }
 
     fn may(&self, user: &str, camera: &str, what: Permission) -> bool {
-        let found = self.users.iter().find(|known| known.name == user);
+        let settings = self.settings();
+        let found = settings.users.iter().find(|known| known.name == user);
         found.is_some_and(|user| {
             let cameras = match what {
                 Permission::View => &user.view,

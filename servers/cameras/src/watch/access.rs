@@ -6,6 +6,8 @@
 //! the password of `Authorization: Basic`, for players, or in the cookie that `POST /api/login`
 //! sets, for browsers. Pages of others can neither change anything nor open a WebSocket.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use axum::http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
 use base64::Engine;
@@ -61,11 +63,13 @@ impl Rights {
     }
 }
 
-/// Tokens, by their digests.
+/// Tokens, by their digests. A clone has the same ones, also when they change.
 #[derive(Clone, Debug)]
 pub struct Access {
-    tokens: Vec<([u8; 32], Rights)>,
+    tokens: Arc<Mutex<Arc<Tokens>>>,
 }
+
+type Tokens = [([u8; 32], Rights)];
 
 impl Access {
     /// Reads the tokens.
@@ -82,14 +86,26 @@ impl Access {
             };
             Ok((digest, rights))
         };
+        let tokens = tokens.iter().map(read).collect::<Result<_, _>>()?;
         Ok(Self {
-            tokens: tokens.iter().map(read).collect::<Result<_, _>>()?,
+            tokens: Arc::new(Mutex::new(tokens)),
         })
+    }
+
+    /// Goes by the tokens of another one from now on.
+    pub fn become_like(&self, other: &Self) {
+        let other = other.tokens();
+        // A whole list is put in the place of another.
+        *self.tokens.lock().unwrap_or_else(PoisonError::into_inner) = other;
+    }
+
+    fn tokens(&self) -> Arc<Tokens> {
+        Arc::clone(&self.tokens.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Whether a token is needed.
     pub fn needs_token(&self) -> bool {
-        !self.tokens.is_empty()
+        !self.tokens().is_empty()
     }
 
     /// What a request may do. What is open to everybody is for the caller to know.
@@ -122,8 +138,8 @@ impl Access {
             return None;
         }
         let digest: [u8; 32] = Sha256::digest(secret).into();
-        let found = self
-            .tokens
+        let tokens = self.tokens();
+        let found = tokens
             .iter()
             .find(|(known, _)| constant_time_eq(known, &digest));
         found.map(|(_, rights)| rights.clone())

@@ -247,6 +247,20 @@ pub(super) async fn volumes(
     })))
 }
 
+pub(super) async fn reload(
+    State(served): App,
+    Extension(rights): Extension<Rights>,
+) -> Result<Json<Value>, Problem> {
+    if !rights.allow(Permission::Manage, "") {
+        let message = "the configuration is for tokens that may manage all cameras".to_owned();
+        return Err(Problem(StatusCode::FORBIDDEN, message));
+    }
+    let changes = served.watch.catalog.reload().await;
+    changes
+        .map(Json)
+        .map_err(|why| Problem(StatusCode::UNPROCESSABLE_ENTITY, why))
+}
+
 /// A camera, for programs and the page.
 fn described(
     served: &Served,

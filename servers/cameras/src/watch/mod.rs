@@ -14,8 +14,8 @@
 //! | `POST /api/login` | `{"token": "..."}`: sets a cookie, for browsers | |
 //! | `GET /api/cameras` | all cameras, with what they do | watch |
 //! | `GET /api/cameras/NAME` | one of them | watch |
-//! | `PUT /api/cameras/NAME` | adds one | manage |
-//! | `DELETE /api/cameras/NAME` | removes one; its recordings stay | manage |
+//! | `PUT /api/cameras/NAME` | adds one, or changes one that was added so | manage |
+//! | `DELETE /api/cameras/NAME` | removes one that was added; its recordings stay | manage |
 //! | `GET /api/cameras/NAME/recordings?from=MS&until=MS` | recorded time and gaps | watch |
 //! | `GET /api/cameras/NAME/live` | a WebSocket with fragments of MP4 | watch |
 //! | `GET /api/cameras/NAME/live.m3u8` | HLS, with parts | watch |
@@ -26,6 +26,7 @@
 //! | `POST /api/cameras/NAME/protected` | `{"from_ms", "until_ms", "note"}`: one more | export |
 //! | `DELETE /api/cameras/NAME/protected/ID` | one less | export |
 //! | `GET /api/volumes` | disks | watch |
+//! | `POST /api/reload` | reads the configuration again; says what was changed | manage |
 //!
 //! Times are milliseconds since 1970-01-01 UTC. A request that cannot be met gets a status and
 //! `{"error": "..."}`.

@@ -51,11 +51,17 @@ pub trait Catalog: Send + Sync + 'static {
     /// All cameras, by name.
     fn list(&self) -> Vec<Listed>;
 
-    /// Adds a camera by what a request says. The error is for whoever asks.
+    /// Adds a camera by what a request says, or changes one that was added so. The error is for whoever asks.
     fn add<'a>(&'a self, name: &'a str, camera: Value) -> Doing<'a, ()>;
 
     /// Removes a camera. Whether there was one.
     fn remove<'a>(&'a self, name: &'a str) -> Doing<'a, bool>;
+
+    /// Reads the configuration again, and says what was changed.
+    fn reload(&self) -> Doing<'_, Value> {
+        let why = "there is no configuration to be read again".to_owned();
+        Box::pin(std::future::ready(Err(why)))
+    }
 }
 
 /// What is watched.
@@ -187,6 +193,7 @@ pub(super) fn router(served: Arc<Served>) -> Router {
         .route("/api/login", post(api::login))
         .route("/api/cameras", get(api::cameras))
         .route("/api/volumes", get(api::volumes))
+        .route("/api/reload", post(api::reload))
         .nest("/api/cameras/{camera}", camera)
         .fallback(nothing_there)
         .method_not_allowed_fallback(wrong_method)

@@ -54,6 +54,7 @@ pub enum WatchError {
 /// A server. Dropped, it goes on until the runtime ends.
 pub struct Server {
     address: SocketAddr,
+    access: Access,
     stop: oneshot::Sender<()>,
     serves: JoinHandle<Ended>,
 }
@@ -85,7 +86,7 @@ impl Server {
         let failed = |error| WatchError::Listen { address, error };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let served: Arc<Served> = Served::new(watch, access, settings);
+        let served: Arc<Served> = Served::new(watch, access.clone(), settings);
         let (stop, stopped) = oneshot::channel();
         let listener = TimedListener {
             listener,
@@ -105,6 +106,7 @@ impl Server {
         let serves = evenkeel::spawn_in(Class::URGENT, async { serve.await });
         Ok(Self {
             address,
+            access,
             stop,
             serves,
         })
@@ -113,6 +115,11 @@ impl Server {
     /// Where it listens, with the port that was chosen.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Who may do what, which may be changed.
+    pub fn access(&self) -> &Access {
+        &self.access
     }
 
     /// Ends it: answers under way are finished, for some seconds at most.

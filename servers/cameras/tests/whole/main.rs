@@ -5,5 +5,6 @@ mod limits;
 mod peers;
 mod publish;
 mod recorded;
+mod reload;
 mod support;
 mod view;

@@ -1,30 +1,13 @@
 //! The program records a camera, shows it over HTTP, and ends in good order.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::Path;
 
 use serde_json::Value;
 
-use super::support::{LIMIT, Program, simulator, until};
+use super::support::{Program, simulator, until};
 
 fn get(program: &Program, path: &str) -> (String, Vec<u8>) {
-    let mut stream = TcpStream::connect(&program.watch).unwrap();
-    stream.set_read_timeout(Some(LIMIT)).unwrap();
-    let host = &program.watch;
-    write!(
-        stream,
-        "GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n"
-    )
-    .unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    let end = answer
-        .windows(4)
-        .position(|four| four == b"\r\n\r\n")
-        .unwrap();
-    let head = String::from_utf8(answer[..end].to_vec()).unwrap();
-    (head, answer[end + 4..].to_vec())
+    program.http("GET", path, "", "")
 }
 
 fn json(program: &Program, path: &str) -> Value {

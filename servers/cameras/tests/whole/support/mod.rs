@@ -2,6 +2,7 @@
 
 mod camera;
 mod client;
+mod http;
 mod program;
 
 pub(crate) use camera::{Camera, Reply, description};

@@ -1,5 +1,6 @@
 //! The program, started by a test and ended by its id.
 
+use std::path::Path;
 use std::process::Command;
 
 use servers_common::testing;
@@ -10,7 +11,7 @@ use super::Client;
 /// A running `evenkeel-cameras run`.
 pub(crate) struct Program {
     program: testing::Program,
-    _directory: TempDir,
+    directory: TempDir,
     /// Where it listens for RTSP.
     pub(crate) rtsp: String,
     /// Where it listens for browsers, if it does.
@@ -26,32 +27,54 @@ impl Program {
     /// The same with more of `[rtsp]`.
     pub(crate) fn start_with(rtsp: &str, config: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("cameras.toml");
-        let text = format!(
-            "[process]\nworkers = 2\n\
-             [ingest]\nretry_first = \"20ms\"\nretry_max = \"100ms\"\nsilence = \"5s\"\n\
-             [rtsp]\nlisten = \"127.0.0.1:0\"\n{rtsp}\n{config}"
-        );
-        std::fs::write(&file, text).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel-cameras"));
+        write(directory.path(), rtsp, config);
         let mut program = Self {
-            program: testing::Program::start(command.arg("run").arg(&file)),
-            _directory: directory,
+            program: begin(directory.path()),
+            directory,
             rtsp: String::new(),
             watch: String::new(),
         };
+        program.until_ready();
+        program
+    }
+
+    fn until_ready(&mut self) {
         loop {
-            let line = program.program.line();
+            let line = self.program.line();
             if line == "ready" {
-                return program;
+                return;
             }
             if let Some(address) = line.strip_prefix("listening on rtsp ") {
-                address.clone_into(&mut program.rtsp);
+                address.clone_into(&mut self.rtsp);
             }
             if let Some(address) = line.strip_prefix("watch at http://") {
-                address.trim_end_matches('/').clone_into(&mut program.watch);
+                address.trim_end_matches('/').clone_into(&mut self.watch);
             }
         }
+    }
+
+    /// Writes another configuration into its file.
+    pub(crate) fn rewrite(&self, config: &str) {
+        write(self.directory.path(), "", config);
+    }
+
+    /// Ends it, and starts it again.
+    pub(crate) fn restart(&mut self) {
+        self.terminate();
+        self.program = begin(self.directory.path());
+        self.until_ready();
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, name: &str) {
+        self.program.signal(name);
+    }
+
+    /// Waits until it has said this on standard error.
+    pub(crate) fn until_said(&self, what: &str) {
+        super::until(&format!("it says {what:?}"), || {
+            self.program.said().contains(what)
+        });
     }
 
     /// Asks it to end, and waits until it has.
@@ -91,4 +114,18 @@ impl Program {
     pub(crate) fn memory(&self) -> usize {
         self.program.memory()
     }
+}
+
+fn write(directory: &Path, rtsp: &str, config: &str) {
+    let text = format!(
+        "[process]\nworkers = 2\ncameras_file = \"added.toml\"\n\
+         [ingest]\nretry_first = \"20ms\"\nretry_max = \"100ms\"\nsilence = \"5s\"\n\
+         [rtsp]\nlisten = \"127.0.0.1:0\"\n{rtsp}\n{config}"
+    );
+    std::fs::write(directory.join("cameras.toml"), text).unwrap();
+}
+
+fn begin(directory: &Path) -> testing::Program {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel-cameras"));
+    testing::Program::start(command.arg("run").arg(directory.join("cameras.toml")))
 }

@@ -1,0 +1,459 @@
+//! Which cameras there are, with where they are recorded: those of the configuration, and those
+//! that requests have added. All changes are made here, one after the other.
+//!
+//! A change touches what differs. A camera whose address has changed is connected to anew, and its
+//! recording and its viewers stay; of one whose recording has changed, the stream is not touched.
+//! Everything is checked before anything is changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use serde::Serialize;
+use tokio::sync::Mutex;
+use toml::Spanned;
+
+use crate::cameras::{AddError, CAMERAS_MAX, Cameras};
+use crate::config::{self, Added, Camera, Config, ConfigError, Volume};
+use crate::descriptors;
+use crate::record::Recordings;
+use crate::record::recordings::RecordError;
+
+/// Why nothing was changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BookError {
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// What a request says of a camera.
+    #[error("{0}")]
+    Described(String),
+    /// The camera is the operator's.
+    #[error(
+        "camera {0:?} stands in the configuration: change it there, and have that read again by \
+         POST /api/reload or SIGHUP"
+    )]
+    Configured(String),
+    /// The volume is not there yet.
+    #[error(
+        "camera {camera:?}: the server has no volume {volume:?}; one that was added to the \
+         configuration needs a restart"
+    )]
+    Volume {
+        /// The camera.
+        camera: String,
+        /// Its volume.
+        volume: String,
+    },
+    /// There would be too many cameras.
+    #[error("{0} cameras are more than the {CAMERAS_MAX} that there may be")]
+    Full(usize),
+    /// There are too few descriptors.
+    #[error("{0}")]
+    Descriptors(String),
+    /// A camera cannot be added.
+    #[error("camera {name}: {error}")]
+    Add {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        error: AddError,
+    },
+    /// A camera cannot be recorded.
+    #[error("camera {name}: {error}")]
+    Record {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        error: RecordError,
+    },
+    /// The file of added cameras cannot be written.
+    #[error("cannot write {file}: {error}; free room, or change process.cameras_file")]
+    Write {
+        /// The file.
+        file: String,
+        /// The system's error.
+        error: std::io::Error,
+    },
+    /// The server was not begun with a file.
+    #[error("the server was begun without a file, so there is nothing to read again")]
+    NoFile,
+}
+
+/// What was changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Changes {
+    /// Cameras that came.
+    pub added: Vec<String>,
+    /// Cameras that are received or recorded in another way.
+    pub changed: Vec<String>,
+    /// Cameras that went.
+    pub removed: Vec<String>,
+    /// What differs from what the server was begun with, and waits for a restart.
+    pub needs_restart: Vec<&'static str>,
+}
+
+impl std::fmt::Display for Changes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (added, changed) = (self.added.len(), self.changed.len());
+        let removed = self.removed.len();
+        write!(
+            f,
+            "cameras added {added}, changed {changed}, removed {removed}"
+        )?;
+        if !self.needs_restart.is_empty() {
+            let keys = self.needs_restart.join(", ");
+            write!(f, "; waiting for a restart: {keys}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What else goes by a new configuration.
+type Others = Box<dyn Fn(&Config) + Send + Sync>;
+
+/// The cameras. A clone is the same.
+#[derive(Clone)]
+pub struct Book(Arc<Inner>);
+
+struct Inner {
+    cameras: Arc<Cameras>,
+    recordings: Arc<Recordings>,
+    /// The configuration.
+    path: Option<PathBuf>,
+    /// Where added cameras are kept.
+    kept: Option<PathBuf>,
+    first: Config,
+    others: OnceLock<Others>,
+    /// Locked for the whole of a change.
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    volumes: BTreeMap<String, Spanned<Volume>>,
+    configured: BTreeMap<String, Camera>,
+    added: BTreeMap<String, Added>,
+}
+
+impl State {
+    /// All cameras. What the configuration says goes before what requests have said.
+    fn all(&self) -> BTreeMap<&str, &Camera> {
+        let added = self.added.iter().map(|(name, it)| (&**name, &it.camera));
+        let configured = self.configured.iter().map(|(name, it)| (&**name, it));
+        added.chain(configured).collect()
+    }
+}
+
+impl Book {
+    /// Adds the cameras of a configuration, which was read from this file, and those that were kept.
+    ///
+    /// # Errors
+    ///
+    /// [`BookError`].
+    pub fn begin(
+        config: &Config,
+        path: Option<&Path>,
+        cameras: &Arc<Cameras>,
+        recordings: &Arc<Recordings>,
+    ) -> Result<Self, BookError> {
+        let directory = path.and_then(Path::parent).unwrap_or(Path::new(""));
+        let kept = config.process.cameras_file.as_ref();
+        let kept = kept.map(|file| directory.join(file));
+        let mut next = State::of(config);
+        if let Some(kept) = &kept {
+            next.added = config::read_kept(kept)?;
+        }
+        let mut inner = Inner {
+            cameras: Arc::clone(cameras),
+            recordings: Arc::clone(recordings),
+            path: path.map(Path::to_owned),
+            kept,
+            first: config.clone(),
+            others: OnceLock::new(),
+            state: Mutex::default(),
+        };
+        inner.check(&next)?;
+        inner.apply(&State::default(), &next)?;
+        *inner.state.get_mut() = next;
+        Ok(Self(Arc::new(inner)))
+    }
+
+    /// What is to be done with a new configuration beside its cameras.
+    pub fn also(&self, others: impl Fn(&Config) + Send + Sync + 'static) {
+        // Once, as the server begins.
+        _ = self.0.others.set(Box::new(others));
+    }
+
+    /// The cameras.
+    pub fn cameras(&self) -> &Arc<Cameras> {
+        &self.0.cameras
+    }
+
+    /// Reads the configuration again.
+    ///
+    /// # Errors
+    ///
+    /// [`BookError`]: nothing was changed.
+    ///
+    /// # Cancel safety
+    ///
+    /// What was begun is done to its end.
+    pub async fn reload(&self) -> Result<Changes, BookError> {
+        let book = Arc::clone(&self.0);
+        done(evenkeel::spawn(async move { book.reload().await })).await
+    }
+
+    /// Adds a camera, or changes one that was added, and keeps it.
+    ///
+    /// # Errors
+    ///
+    /// [`BookError`]: nothing was changed.
+    ///
+    /// # Cancel safety
+    ///
+    /// What was begun is done to its end.
+    pub async fn put(&self, name: &str, added: Added) -> Result<(), BookError> {
+        let (book, name) = (Arc::clone(&self.0), name.to_owned());
+        let put = async move { book.set(&name, Some(added)).await.map(drop) };
+        done(evenkeel::spawn(put)).await
+    }
+
+    /// Removes a camera that was added. Whether there was one.
+    ///
+    /// # Errors
+    ///
+    /// [`BookError`]: nothing was changed.
+    ///
+    /// # Cancel safety
+    ///
+    /// What was begun is done to its end.
+    pub async fn remove(&self, name: &str) -> Result<bool, BookError> {
+        let (book, name) = (Arc::clone(&self.0), name.to_owned());
+        let remove = async move { book.set(&name, None).await };
+        done(evenkeel::spawn(remove)).await
+    }
+}
+
+async fn done<T>(task: evenkeel::task::JoinHandle<Result<T, BookError>>) -> Result<T, BookError> {
+    // It fails only if it panics, or as the runtime ends.
+    let failed = |error| Err(BookError::Described(format!("the change failed: {error}")));
+    task.await.unwrap_or_else(failed)
+}
+
+impl State {
+    fn of(config: &Config) -> Self {
+        let camera =
+            |(name, camera): (&String, &Spanned<Camera>)| (name.clone(), camera.get_ref().clone());
+        Self {
+            volumes: config.volumes.clone(),
+            configured: config.cameras.iter().map(camera).collect(),
+            added: BTreeMap::new(),
+        }
+    }
+}
+
+impl Inner {
+    async fn reload(&self) -> Result<Changes, BookError> {
+        let path = self.path.as_ref().ok_or(BookError::NoFile)?;
+        let mut state = self.state.lock().await;
+        let file = path.display().to_string();
+        let text = evenkeel::fs::read_to_string(path).await;
+        let text = text.map_err(|error| ConfigError::Read {
+            file: file.clone(),
+            error,
+        })?;
+        let config = config::parse(&file, &text)?;
+        descriptors::secure(&config).map_err(BookError::Descriptors)?;
+        let mut next = State::of(&config);
+        next.added.clone_from(&state.added);
+        self.check(&next)?;
+        let mut changes = self.apply(&state, &next)?;
+        *state = next;
+        if let Some(others) = self.others.get() {
+            others(&config);
+        }
+        changes.needs_restart = waiting(&self.first, &config);
+        Ok(changes)
+    }
+
+    /// Adds, changes or removes a camera for a request. Whether there was one.
+    async fn set(&self, name: &str, added: Option<Added>) -> Result<bool, BookError> {
+        let mut state = self.state.lock().await;
+        if state.configured.contains_key(name) {
+            return Err(BookError::Configured(name.to_owned()));
+        }
+        let mut next = State {
+            volumes: state.volumes.clone(),
+            configured: state.configured.clone(),
+            added: state.added.clone(),
+        };
+        let before = match added {
+            Some(added) => next.added.insert(name.to_owned(), added),
+            None => next.added.remove(name),
+        };
+        if next.added == state.added {
+            return Ok(before.is_some());
+        }
+        self.check(&next)?;
+        if let Some(file) = &self.kept {
+            let written = config::write_kept(file, &next.added).await;
+            written.map_err(|error| BookError::Write {
+                file: file.display().to_string(),
+                error,
+            })?;
+        }
+        self.apply(&state, &next)?;
+        *state = next;
+        Ok(before.is_some())
+    }
+
+    /// What could go wrong is found before anything is changed.
+    fn check(&self, next: &State) -> Result<(), BookError> {
+        let all = next.all();
+        if all.len() > CAMERAS_MAX {
+            return Err(BookError::Full(all.len()));
+        }
+        for (name, camera) in all {
+            if let Some(problem) = config::name_problem(name) {
+                return Err(BookError::Described(problem));
+            }
+            let Some(record) = &camera.record else {
+                continue;
+            };
+            let volume = &record.get_ref().volume;
+            if !next.volumes.contains_key(volume) || !self.recordings.has_volume(volume) {
+                return Err(BookError::Volume {
+                    camera: name.to_owned(),
+                    volume: volume.clone(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(&self, before: &State, next: &State) -> Result<Changes, BookError> {
+        let (were, are) = (before.all(), next.all());
+        let mut changes = Changes::default();
+        for name in were.keys().filter(|name| !are.contains_key(*name)) {
+            self.recordings.forget(name);
+            self.cameras.remove(name);
+            changes.removed.push((*name).to_owned());
+        }
+        for (name, camera) in are {
+            match were.get(name) {
+                None => {
+                    self.add(name, camera, next)?;
+                    changes.added.push(name.to_owned());
+                }
+                Some(was) => {
+                    self.change(name, was, camera, next)?;
+                    if *was != camera {
+                        changes.changed.push(name.to_owned());
+                    }
+                }
+            }
+        }
+        Ok(changes)
+    }
+
+    fn add(&self, name: &str, camera: &Camera, next: &State) -> Result<(), BookError> {
+        let added = self.cameras.add(name, camera.clone());
+        added.map_err(|error| BookError::Add {
+            name: name.to_owned(),
+            error,
+        })?;
+        self.record(name, camera, next)
+    }
+
+    fn change(
+        &self,
+        name: &str,
+        was: &Camera,
+        camera: &Camera,
+        next: &State,
+    ) -> Result<(), BookError> {
+        if was.url.is_some() != camera.url.is_some() {
+            // Who publishes is to go, with the camera that it published.
+            self.recordings.forget(name);
+            self.cameras.remove(name);
+            return self.add(name, camera, next);
+        }
+        if !was.is_received_like(camera) {
+            self.cameras.change(name, camera.clone());
+        }
+        let volume_of = |camera: &Camera| {
+            let record = camera.record.as_ref();
+            record.map(|record| record.get_ref().volume.clone())
+        };
+        if volume_of(was) != volume_of(camera) {
+            self.recordings.forget(name);
+            return self.record(name, camera, next);
+        }
+        if let Some((_, limits)) = next.limits(camera) {
+            self.recordings.set_limits(name, limits);
+        }
+        Ok(())
+    }
+
+    fn record(&self, name: &str, camera: &Camera, next: &State) -> Result<(), BookError> {
+        let Some((volume, limits)) = next.limits(camera) else {
+            return Ok(());
+        };
+        let recorded = self
+            .recordings
+            .record(self.cameras.hub(), name, volume, limits);
+        recorded.map_err(|error| BookError::Record {
+            name: name.to_owned(),
+            error,
+        })
+    }
+}
+
+impl State {
+    /// The volume of a camera that is recorded, and what it may hold there.
+    fn limits<'a>(
+        &self,
+        camera: &'a Camera,
+    ) -> Option<(&'a str, crate::record::retention::CameraLimits)> {
+        let record = camera.record.as_ref()?.get_ref();
+        let volume = self.volumes.get(&record.volume)?;
+        Some((&record.volume, record.limits(volume.get_ref())))
+    }
+}
+
+/// What differs and is not changed while the server runs.
+fn waiting(first: &Config, now: &Config) -> Vec<&'static str> {
+    let listens = |config: &Config| {
+        let rtsp = config.rtsp.as_ref();
+        rtsp.map(|rtsp| rtsp.get_ref().listen.get_ref().clone())
+    };
+    let watch = |config: &Config| {
+        let watch = config.watch.as_ref();
+        watch.map(|watch| crate::watch::Settings {
+            tokens: Vec::new(),
+            ..watch.get_ref().clone()
+        })
+    };
+    let volumes = |config: &Config| -> BTreeSet<_> {
+        let of = |(name, volume): (&String, &Spanned<Volume>)| {
+            let volume = volume.get_ref();
+            let path = volume.path.get_ref().clone();
+            (name.clone(), path, volume.size, volume.reserve)
+        };
+        config.volumes.iter().map(of).collect()
+    };
+    let differs = [
+        ("process", first.process != now.process),
+        ("limits", first.limits != now.limits),
+        ("ingest", first.ingest != now.ingest),
+        ("recording", first.recording != now.recording),
+        ("rtsp.listen", listens(first) != listens(now)),
+        ("volume", volumes(first) != volumes(now)),
+        ("watch, but for its tokens", watch(first) != watch(now)),
+    ];
+    let names = differs.into_iter().filter(|(_, differs)| *differs);
+    names.map(|(name, _)| name).collect()
+}
