@@ -7,6 +7,7 @@
 //! - [`table`], [`number`]: tables and numbers as text.
 //! - [`results`]: the tables of a run, as one JSON file.
 //! - [`options`]: command line options for rounds and for that file.
+//! - [`proxied`]: clients and servers on both sides of a proxy.
 //!
 //! It depends on no runtime, so that it can measure any. Names end in the unit, as `p99_us` does;
 //! a [`Duration`](std::time::Duration) needs none.
@@ -42,6 +43,7 @@ pub mod comparison;
 pub mod latency;
 pub mod number;
 pub mod options;
+pub mod proxied;
 pub mod results;
 pub mod rounds;
 pub mod statistics;

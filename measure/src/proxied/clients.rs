@@ -5,23 +5,22 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use super::Result;
-use super::proxies::Proxy;
 
 /// A large answer.
-pub(crate) const BIG: usize = 1 << 20;
+pub const BIG: usize = 1 << 20;
 
 /// One between the two.
-pub(crate) const MEDIUM: usize = 10_000;
+pub const MEDIUM: usize = 10_000;
 
 /// A small one.
-pub(crate) const SMALL: &[u8] = b"hello";
+pub const SMALL: &[u8] = b"hello";
 
 /// No answer takes longer.
-pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+pub const LIMIT: Duration = Duration::from_secs(20);
 
 /// What a client does.
-#[derive(Clone, Copy)]
-pub(crate) enum Load {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
     /// A request over a connection that is kept.
     Kept,
     /// A request over a connection of its own.
@@ -36,12 +35,24 @@ pub(crate) enum Load {
     Two,
 }
 
+/// A proxy, by where clients reach it.
+pub trait Reached {
+    /// Where it passes on requests of HTTP, to [`Origins::http`](super::origins::Origins::http).
+    fn http(&self) -> SocketAddr;
+    /// Where it passes on bytes, to [`Origins::bytes`](super::origins::Origins::bytes).
+    fn tcp(&self) -> SocketAddr;
+}
+
 /// Does it as long as this says so.
-pub(crate) fn run(proxy: &Proxy, load: Load, mut goes_on: impl FnMut() -> bool) -> Result<()> {
+///
+/// # Errors
+///
+/// A connection cannot be made, or what comes is not what was asked for.
+pub fn run(proxy: &impl Reached, load: Load, mut goes_on: impl FnMut() -> bool) -> Result<()> {
     let mut buffer = vec![0; 256 * 1_024];
     match load {
         Load::Kept | Load::HttpBytes => {
-            let mut kept = Kept::connect(proxy.http)?;
+            let mut kept = Kept::connect(proxy.http())?;
             while goes_on() {
                 kept.ask(matches!(load, Load::HttpBytes), &mut buffer)?;
             }
@@ -49,7 +60,7 @@ pub(crate) fn run(proxy: &Proxy, load: Load, mut goes_on: impl FnMut() -> bool) 
         Load::Closed => {
             let request = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
             while goes_on() {
-                let mut stream = connect(proxy.http)?;
+                let mut stream = connect(proxy.http())?;
                 stream.write_all(request)?;
                 answer(&mut stream, &mut buffer, SMALL.len())?;
                 rest(&mut stream, &mut buffer, 0)?;
@@ -63,7 +74,7 @@ pub(crate) fn run(proxy: &Proxy, load: Load, mut goes_on: impl FnMut() -> bool) 
                 _ => (b"b", BIG),
             };
             while goes_on() {
-                let mut stream = connect(proxy.tcp)?;
+                let mut stream = connect(proxy.tcp())?;
                 stream.write_all(request)?;
                 rest(&mut stream, &mut buffer, bytes)?;
             }
@@ -73,15 +84,25 @@ pub(crate) fn run(proxy: &Proxy, load: Load, mut goes_on: impl FnMut() -> bool) 
 }
 
 /// A connection of HTTP that is kept.
-pub(crate) struct Kept(TcpStream);
+#[derive(Debug)]
+pub struct Kept(TcpStream);
 
 impl Kept {
-    pub(crate) fn connect(address: SocketAddr) -> Result<Self> {
+    /// Connects.
+    ///
+    /// # Errors
+    ///
+    /// Nobody listens there.
+    pub fn connect(address: SocketAddr) -> Result<Self> {
         connect(address).map(Self)
     }
 
     /// Asks for a megabyte, or for five bytes.
-    pub(crate) fn ask(&mut self, for_much: bool, buffer: &mut [u8]) -> Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// The answer is not a good one, or ends early.
+    pub fn ask(&mut self, for_much: bool, buffer: &mut [u8]) -> Result<()> {
         let (request, body): (&[u8], _) = match for_much {
             true => (b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n", BIG),
             false => (b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", SMALL.len()),
@@ -91,7 +112,12 @@ impl Kept {
     }
 }
 
-pub(crate) fn connect(address: SocketAddr) -> Result<TcpStream> {
+/// A connection that sends at once, and does not wait for longer than [`LIMIT`].
+///
+/// # Errors
+///
+/// Nobody listens there.
+pub fn connect(address: SocketAddr) -> Result<TcpStream> {
     let stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(LIMIT))?;

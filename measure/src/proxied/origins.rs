@@ -9,19 +9,25 @@ use super::Result;
 use super::clients::{BIG, MEDIUM, SMALL};
 
 /// Where they are.
-pub(crate) struct Origins {
+#[derive(Debug)]
+pub struct Origins {
     /// Answers requests of HTTP: `/big` with a megabyte, others with five bytes.
-    pub(crate) http: SocketAddr,
+    pub http: SocketAddr,
     /// Answers a byte in the same way, and ends.
-    pub(crate) bytes: SocketAddr,
+    pub bytes: SocketAddr,
     /// Says nothing.
-    pub(crate) silent: SocketAddr,
+    pub silent: SocketAddr,
     /// The connections of the silent one.
     held: Arc<Mutex<Vec<TcpStream>>>,
 }
 
 impl Origins {
-    pub(crate) fn start() -> Result<Self> {
+    /// Starts them, each on a free port of the loopback device.
+    ///
+    /// # Errors
+    ///
+    /// There is no free port.
+    pub fn start() -> Result<Self> {
         let held = Arc::<Mutex<Vec<TcpStream>>>::default();
         let holder = Arc::clone(&held);
         let hold = move |stream| {
@@ -37,13 +43,13 @@ impl Origins {
     }
 
     /// How many connections the silent one has.
-    pub(crate) fn held(&self) -> usize {
+    pub fn held(&self) -> usize {
         let held = self.held.lock();
         held.unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// Closes them.
-    pub(crate) fn let_go(&self) {
+    pub fn let_go(&self) {
         let held = self.held.lock();
         held.unwrap_or_else(PoisonError::into_inner).clear();
     }

@@ -7,23 +7,18 @@
 //! for any client, as ours does. It is measured as it comes, without splicing, with splicing, and
 //! for bytes also with larger buffers.
 
-mod clients;
 mod costs;
 mod memory;
 mod mixed;
-mod origins;
 mod proxies;
 mod rows;
 
-use std::error::Error;
-
 use clap::Parser;
 use evenkeel_measure::options::{JsonOption, RoundOptions};
+use evenkeel_measure::proxied::{Result, clients, origins};
 
 use proxies::{Machine, version};
 use rows::Rows;
-
-type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 /// Measures evenkeel-proxy beside HAProxy.
 #[derive(Parser)]

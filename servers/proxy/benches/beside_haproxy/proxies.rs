@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Result;
-use super::clients::LIMIT;
+use super::clients::{LIMIT, Reached};
 use super::origins::Origins;
 
 /// Which proxy, and how it is set.
@@ -234,6 +234,16 @@ impl Proxy {
             return Err(format!("no answer to the operator: {answer:?}").into());
         }
         Ok(took)
+    }
+}
+
+impl Reached for Proxy {
+    fn http(&self) -> SocketAddr {
+        self.http
+    }
+
+    fn tcp(&self) -> SocketAddr {
+        self.tcp
     }
 }
 
