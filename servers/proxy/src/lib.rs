@@ -19,12 +19,14 @@
 //! - [`sessions`], [`refusals`] and [`counters`]: who is connected, what was refused, and what was
 //!   counted.
 //! - [`upgrade`]: another process takes over; [`supervisor`]: what systemd is told.
+//! - [`cli`]: the command line of the program.
 //! - [`timer`] and [`spare`]: one timer for all the waits of a connection, and buffers that are
 //!   used again.
 
 pub mod access_log;
 pub mod admin;
 pub mod check;
+pub mod cli;
 pub mod compress;
 pub mod config;
 pub mod convert;

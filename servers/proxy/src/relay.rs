@@ -1,17 +1,17 @@
 //! Moves bytes between two connections, in both directions, until both have ended.
 //!
 //! The kernel moves them where it can ([`evenkeel::net::splice`]), so that a large transfer costs
-//! little processor time. It cannot if one side is over TLS. A silent connection has no buffer in
-//! either case, and how much one poll moves is bounded.
+//! little processor time. It cannot if one side is over TLS, and does not where a listener says so.
+//! A silent connection has no buffer in either case, and how much one poll moves is bounded.
 
 use std::io;
 use std::pin::pin;
-use std::time::Duration;
 
 use evenkeel::net::splice::{Meter, Moved};
 use evenkeel::time::timeout;
 use tokio::io::AsyncWriteExt;
 
+use crate::config::Listener;
 use crate::counters::Counter;
 use crate::sessions;
 use crate::stream::Stream;
@@ -27,12 +27,15 @@ pub struct Side<'a> {
     pub from: [&'a Counter; 2],
 }
 
-/// Moves bytes both ways. The end of one direction is passed on, and the other one goes on.
+/// Moves bytes both ways, as the client's listener has it. The end of one direction is passed on,
+/// and the other one goes on.
 ///
 /// # Errors
 ///
-/// That of a connection, or `TimedOut`: no byte was passed on for `idle`, or at most twice that.
-pub async fn both(one: Side<'_>, other: Side<'_>, idle: Duration) -> io::Result<()> {
+/// That of a connection, or `TimedOut`: no byte was passed on for `timeouts.idle`, or at most twice
+/// that.
+pub async fn both(one: Side<'_>, other: Side<'_>, config: &Listener) -> io::Result<()> {
+    let (idle, splices) = (config.timeouts.idle, config.splice);
     let meter = Meter::new();
     let mut counted = Counted {
         seen: Moved::default(),
@@ -40,7 +43,7 @@ pub async fn both(one: Side<'_>, other: Side<'_>, idle: Duration) -> io::Result<
     };
     counted.add([one.begun.len() as u64, other.begun.len() as u64]);
     let begun = (one.begun, other.begun);
-    let mut moving = pin!(moved(one.stream, other.stream, begun, &meter));
+    let mut moving = pin!(moved((one.stream, other.stream), begun, &meter, splices));
     loop {
         let result = timeout(idle, &mut moving).await;
         let is_silent = !counted.note(meter.moved());
@@ -53,10 +56,10 @@ pub async fn both(one: Side<'_>, other: Side<'_>, idle: Duration) -> io::Result<
 }
 
 async fn moved(
-    one: &mut Stream,
-    other: &mut Stream,
+    (one, other): (&mut Stream, &mut Stream),
     (there, back): (Vec<u8>, Vec<u8>),
     meter: &Meter,
+    splices: bool,
 ) -> io::Result<()> {
     {
         let (mut one, mut other) = (&*one, &*other);
@@ -65,7 +68,7 @@ async fn moved(
     }
     // They are not needed for as long as the connection lasts.
     drop((there, back));
-    Stream::splice_both(one, other, meter).await?;
+    Stream::splice_both(one, other, meter, splices).await?;
     Ok(())
 }
 

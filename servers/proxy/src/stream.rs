@@ -105,8 +105,8 @@ impl Stream {
         self.session().is_some_and(Session::has_more)
     }
 
-    /// Moves bytes between two connections until both have ended: by the kernel, unless one is over
-    /// TLS.
+    /// Moves bytes between two connections until both have ended: by the kernel if `splices`,
+    /// unless one is over TLS.
     ///
     /// # Errors
     ///
@@ -115,9 +115,12 @@ impl Stream {
         one: &mut Self,
         other: &mut Self,
         meter: &Meter,
+        splices: bool,
     ) -> Result<Moved, TransferError> {
         match (one, other) {
-            (Self::Plain(one), Self::Plain(other)) => Socket::splice_both(one, other, meter).await,
+            (Self::Plain(one), Self::Plain(other)) if splices => {
+                Socket::splice_both(one, other, meter).await
+            }
             (one, other) => {
                 let (mut one, mut other) = (&*one, &*other);
                 splice::copy_bidirectional_metered(&mut one, &mut other, meter).await

@@ -45,8 +45,8 @@ pub async fn serve(mut taken: Taken) {
         begun: Vec::new(),
         from: [&front.counters.bytes_out, &server.counters.bytes_out],
     };
-    let idle = front.config.timeouts.idle;
-    if relay::both(from_client, from_server, idle).await.is_err() {
+    let relayed = relay::both(from_client, from_server, &front.config).await;
+    if relayed.is_err() {
         // Both see that something may be missing.
         taken.stream.reset();
         dialled.stream.reset();

@@ -3,8 +3,8 @@
 use std::io::{Read, Write};
 use std::process::ExitCode;
 
-use proxy::config;
-use proxy::convert::{BYTES_MAX, convert};
+use crate::config;
+use crate::convert::{BYTES_MAX, convert};
 
 use super::{ConvertArguments, Outcome};
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use proxy::admin::ERROR;
+use crate::admin::ERROR;
 
 use super::Outcome;
 

@@ -1,4 +1,5 @@
-//! The commands and their arguments.
+//! The commands and their arguments. They are in the library so that a program of measurements can
+//! be the proxy, too, in a process of its own.
 
 mod convert;
 mod ctl;
@@ -9,8 +10,8 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::config;
 use clap::{Args, Parser, Subcommand};
-use proxy::config;
 
 /// How a command ends.
 pub(crate) type Outcome = Result<ExitCode, Box<dyn Error + Send + Sync>>;
@@ -36,7 +37,7 @@ pub(crate) type Outcome = Result<ExitCode, Box<dyn Error + Send + Sync>>;
 /// All other keys have defaults; the README of the crate lists them.
 #[derive(Debug, Parser)]
 #[command(version, verbatim_doc_comment)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
@@ -143,7 +144,23 @@ pub(crate) struct ConvertArguments {
     pub(crate) file: PathBuf,
 }
 
-pub(crate) fn run(arguments: Arguments) -> Outcome {
+/// What the program does: reads its arguments, and does what they say.
+pub fn main() -> ExitCode {
+    run(Arguments::parse())
+}
+
+/// Does what the arguments say. What went wrong is said on standard error.
+pub fn run(arguments: Arguments) -> ExitCode {
+    match done(arguments) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn done(arguments: Arguments) -> Outcome {
     match arguments.command {
         Command::Run(file) => run::run(&file.file),
         Command::Check(file) => {

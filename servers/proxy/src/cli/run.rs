@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::config::{self, Config};
+use crate::server::{Context, Server};
+use crate::supervisor::{self, PidFile};
+use crate::upgrade::Predecessor;
 use evenkeel::runtime::Builder;
 use evenkeel::signal::unix::{Signal, SignalKind, signal};
-use proxy::config::{self, Config};
-use proxy::server::{Context, Server};
-use proxy::supervisor::{self, PidFile};
-use proxy::upgrade::Predecessor;
 
 use super::Outcome;
 
@@ -36,6 +36,12 @@ fn begin(path: &Path, predecessor: &mut Option<Predecessor>) -> Outcome {
     let mut builder = Builder::new();
     if let Some(workers) = config.process.get_ref().workers {
         builder.workers(workers);
+    }
+    if let Some(bound) = config.process.get_ref().io_check_bound {
+        builder.io_check_bound(bound);
+    }
+    if let Some(events) = config.process.get_ref().io_check_events {
+        builder.io_check_events(events);
     }
     for (name, class) in &config.classes {
         builder.class(name, class.get_ref().into());

@@ -69,6 +69,23 @@ impl Examiner<'_> {
         if workers.is_some_and(|workers| !(1..=1_024).contains(&workers)) {
             self.say(at.clone(), "process.workers has to be between 1 and 1024");
         }
+        let bounds = Duration::from_micros(10)..=Duration::from_secs(1);
+        if process
+            .io_check_bound
+            .is_some_and(|bound| !bounds.contains(&bound))
+        {
+            self.say(
+                at.clone(),
+                "process.io_check_bound has to be from 10us to 1s",
+            );
+        }
+        let events = process.io_check_events;
+        if events.is_some_and(|events| !(1..=65_536).contains(&events)) {
+            self.say(
+                at.clone(),
+                "process.io_check_events has to be between 1 and 65536",
+            );
+        }
         if connections == 0 {
             self.say(at.clone(), "process.connections_max has to be 1 or more");
         }

@@ -77,6 +77,11 @@ pub struct Config {
 pub struct Process {
     /// Threads that run tasks; as many as there are processors, if it is not given.
     pub workers: Option<usize>,
+    /// The longest time between two I/O checks of a busy worker; the runtime's, if it is not given.
+    #[serde(deserialize_with = "values::optional_time")]
+    pub io_check_bound: Option<Duration>,
+    /// Events that an I/O check takes at most; as many as the runtime has it, if it is not given.
+    pub io_check_events: Option<usize>,
     /// Connections of clients, of all listeners together. More wait to be accepted.
     pub connections_max: usize,
     /// How long connections may go on after the signal to end.
@@ -103,6 +108,8 @@ impl Default for Process {
     fn default() -> Self {
         Self {
             workers: None,
+            io_check_bound: None,
+            io_check_events: None,
             connections_max: 20_000,
             drain: Duration::from_secs(30),
             upgrade_timeout: Duration::from_secs(30),
@@ -148,6 +155,9 @@ pub struct Listener {
     /// than that; 0 switches this off.
     #[serde(default = "values::body_rate_min")]
     pub body_rate_min: u64,
+    /// The kernel moves long bodies and the bytes of TCP, where neither side is over TLS.
+    #[serde(default = "values::splice")]
+    pub splice: bool,
     /// What becomes of `X-Forwarded-For`.
     #[serde(default)]
     pub forwarded_for: ForwardedFor,

@@ -98,7 +98,7 @@ const ROUTE: &str = "[[listener.web.route]]";
 const SERVER: &str = "[[pool.app.server]]";
 
 /// Changes of the good configuration, the line that is wrong then, and a word of the message.
-const WRONG: [(&str, &str, &str, &str); 19] = [
+const WRONG: [(&str, &str, &str, &str); 21] = [
     ("head = \"2s\"", "haed = \"2s\"", "haed = \"2s\"", "haed"),
     (
         "head = \"2s\"",
@@ -156,6 +156,18 @@ const WRONG: [(&str, &str, &str, &str); 19] = [
     ),
     ("\"v2\"", "\"v3\"", "send_proxy = \"v3\"", "v3"),
     ("max = 100", "max = -1", "connections_max = -1", "-1"),
+    (
+        "drain = \"5s\"",
+        "io_check_bound = \"5us\"",
+        "[process]",
+        "process.io_check_bound has to be from 10us",
+    ),
+    (
+        "drain = \"5s\"",
+        "io_check_events = 0",
+        "[process]",
+        "process.io_check_events",
+    ),
     (
         "max = 100",
         "max = 0",

@@ -75,6 +75,10 @@ pub(super) fn body_rate_min() -> u64 {
     500
 }
 
+pub(super) fn splice() -> bool {
+    true
+}
+
 pub(super) fn idle_connections_max() -> usize {
     64
 }

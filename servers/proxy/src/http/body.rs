@@ -58,6 +58,8 @@ pub(super) struct Transfer<'a> {
     pub(super) from: &'a Stream,
     pub(super) patience: Patience,
     pub(super) to: Target<'a>,
+    /// The kernel may move it.
+    pub(super) splices: bool,
     /// What was read of the sender and is not forwarded yet; what follows the body stays here.
     pub(super) buffer: &'a mut BytesMut,
     /// What is written before: the head.
@@ -91,7 +93,8 @@ impl Transfer<'_> {
         self.buffer.advance(first);
         self.flush().await?;
         left -= first as u64;
-        if left >= SPLICE_BYTES_MIN
+        if self.splices
+            && left >= SPLICE_BYTES_MIN
             && let (Some(from), Some(to)) = (self.from.plain(), self.to.stream.plain())
         {
             return self.splice(from, to, left).await;

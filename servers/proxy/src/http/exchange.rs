@@ -312,6 +312,7 @@ async fn with_body(
         from: stream,
         patience: Patience::in_all(config.timeouts.body, config.body_rate_min),
         to: to_server(front, plan, server, origin),
+        splices: config.splice,
         buffer: client.buffer,
         out: plan.head.clone(),
     };
@@ -420,6 +421,7 @@ fn download<'a>(
             is_client: true,
             noted: plan.note.as_ref().map(|note| &note.bytes_out),
         },
+        splices: config.splice,
         buffer: arrived,
         out,
     }
@@ -503,8 +505,7 @@ async fn upgraded(
         begun,
         from: [&client.front.counters.bytes_out, &server.counters.bytes_out],
     };
-    let idle = client.front.config.timeouts.idle;
-    match relay::both(from_client, from_server, idle).await {
+    match relay::both(from_client, from_server, &client.front.config).await {
         Ok(()) => Done::with(End::Close),
         Err(_) => {
             // Both see that something may be missing.

@@ -253,3 +253,38 @@ fn connections_leave_no_descriptors_behind() {
     });
     assert_eq!(proxy.stat("web/FRONTEND", "stot"), 91);
 }
+
+/// What a client does not take stands in a pipe of the proxy, if the kernel moves it.
+#[test]
+fn bytes_are_moved_by_the_kernel_unless_a_listener_copies_them() {
+    const LENGTH: usize = 8_000_000;
+    let origin = Origin::raw(|mut stream, _, _| {
+        let mut asked = Vec::new();
+        // What is asked of it by TCP has no body either.
+        let _ = super::support::request(&mut stream, &mut asked);
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {LENGTH}\r\n\r\n");
+        // The proxy may end first.
+        let _ = stream.write_all(head.as_bytes());
+        let _ = stream.write_all(&pattern(LENGTH));
+    });
+    for mode in ["tcp", "http"] {
+        for splices in [true, false] {
+            let more = format!("splice = {splices}");
+            let config = tcp(&more, &origin.config("app", "s0")).replace("tcp", mode);
+            let proxy = Proxy::start(&config);
+            let before = proxy.pipes();
+            let mut client = proxy.connect();
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            client.head();
+            // More than the proxy reads at once, so that it has begun to move the rest.
+            let first = client.take(1_000_000);
+            if splices {
+                super::support::until("it moves bytes through a pipe", || proxy.pipes() > before);
+            }
+            assert_eq!(proxy.pipes() > before, splices, "{mode}, splice {splices}");
+            let rest = client.take(LENGTH - first.len());
+            let all = [first, rest].concat();
+            assert!(all == pattern(LENGTH), "{mode}, splice {splices}");
+        }
+    }
+}

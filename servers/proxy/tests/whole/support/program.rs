@@ -190,6 +190,17 @@ impl Proxy {
         self.program.descriptors()
     }
 
+    /// How many ends of pipes are among them.
+    pub(crate) fn pipes(&self) -> usize {
+        let listed = std::fs::read_dir(format!("/proc/{}/fd", self.child.id()));
+        let is_pipe = |path: &PathBuf| {
+            // It may have been closed meanwhile.
+            std::fs::read_link(path).is_ok_and(|to| to.to_string_lossy().starts_with("pipe:"))
+        };
+        let paths = listed.unwrap().flatten().map(|entry| entry.path());
+        paths.filter(is_pipe).count()
+    }
+
     pub(crate) fn signal(&self, name: &str) {
         self.program.signal(name);
     }
