@@ -1,9 +1,9 @@
 //! The lab: evenkeel's experiments, run beside its peers.
 //!
-//! `evenkeel-lab` runs all of them in some three minutes and writes a report; `evenkeel-lab NAME`
-//! runs one; `serve` and `load` are the two sides of every experiment, for anyone's own use, and
-//! `split` is the one that needs no load. Each side is a process of its own: what is measured and
-//! what measures share no thread, no runtime and no allocator.
+//! `evenkeel-lab` runs all of them in some three and a half minutes and writes a report;
+//! `evenkeel-lab NAME` runs one; `serve` and `load` are the two sides of every experiment, for
+//! anyone's own use, and `split` is the one that needs no load. Each side is a process of its own:
+//! what is measured and what measures share no thread, no runtime and no allocator.
 
 mod cli;
 mod error;

@@ -136,6 +136,11 @@ pub(crate) fn goes_before_all() -> bool {
     takes_real_time(3)
 }
 
+/// Whether this process is root's.
+pub(crate) fn is_root() -> bool {
+    process::geteuid().is_root()
+}
+
 /// How many processors the machine may have, those included that are switched off.
 pub(crate) fn processors() -> usize {
     let processors = sysconf(SysconfVar::_NPROCESSORS_CONF).ok().flatten();

@@ -159,6 +159,27 @@ fn fsync_measures_every_kind_of_disk_work() {
 }
 
 #[test]
+fn proxy_measures_every_scenario() {
+    let report = report("proxy");
+    let samples = report["experiments"][0]["raw"]["scenarios"].as_array();
+    let samples = samples.expect("raw figures");
+    // For HTTP/2, another program's load is needed; HAProxy and nginx may be missing.
+    let ours = samples
+        .iter()
+        .filter(|sample| sample["proxy"] == "evenkeel-proxy");
+    assert!([6, 7].contains(&ours.count()), "{samples:?}");
+    for sample in samples {
+        assert!(sample["error"].is_null(), "{sample}");
+        let found = &sample["found"];
+        let count = |what: &str| found[what].as_u64().expect("a number");
+        assert!(count("small") + count("megabytes") > 0, "{sample}");
+        assert_eq!(count("unanswered"), 0, "{sample}");
+        assert!(found["cpu_us"].as_f64() > Some(0.0), "{sample}");
+        assert!(found["admin"]["max_us"].as_f64() > Some(0.0), "{sample}");
+    }
+}
+
+#[test]
 fn a_split_is_read_every_tenth_of_a_second() {
     for runtime in LINKED {
         let args = ["split", runtime, "--weights", "1,2", "--seconds", "0.3"];

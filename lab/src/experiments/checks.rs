@@ -3,9 +3,7 @@
 //! installed; and the case that the published experiment never ran: much computing, little I/O.
 //!
 //! - [`throughput`]: servers compared by requests per second, and by what each cost
-//! - [`database`]: one that is used where it is installed
 
-mod database;
 mod throughput;
 
 use std::net::SocketAddr;
@@ -15,7 +13,9 @@ use std::time::Duration;
 use serde_json::json;
 
 use self::throughput::{At, Throughput, checks_table, variants};
-use crate::error::{Error, Result};
+use super::database::{self, Script};
+use super::tools::{UNTOLD, field, unreadable};
+use crate::error::Result;
 use crate::load::{HttpSummary, LatencySummary};
 use crate::peers::ServerSpec;
 use crate::process;
@@ -72,7 +72,9 @@ fn web(lab: &Lab) -> Experiment {
 const CONNECTIONS: u32 = 20;
 
 fn relay(lab: &Lab) -> Result<Experiment> {
-    let mut notes: Vec<String> = database::missing().into_iter().collect();
+    let missing = database::missing();
+    let missing = missing.map(|line| format!("{line}: a request/response pair is used"));
+    let mut notes: Vec<String> = missing.into_iter().collect();
     let database = notes.is_empty().then(|| database::start(lab)).transpose();
     let database = database.unwrap_or_else(|error| {
         notes.push(format!("{error}: a request/response pair is used"));
@@ -91,7 +93,7 @@ fn relay(lab: &Lab) -> Result<Experiment> {
     let length = lab.measured(Duration::from_secs(1));
     let load = |target: SocketAddr| -> Result<HttpSummary> {
         if service == "database" {
-            return database::select(lab, target, CONNECTIONS, length);
+            return database::load(lab, Script::PointSelect, target, CONNECTIONS, length);
         }
         let load = format!("request {target} --connections {CONNECTIONS}");
         lab.load(load).lasts(length).result()
@@ -144,30 +146,6 @@ fn starved(lab: &Lab) -> Experiment {
         ..Experiment::default()
     }
 }
-
-/// The number that follows a name at the head of a line of a tool's report.
-fn field(output: &str, name: &str) -> Option<f64> {
-    let mut lines = output.lines();
-    let rest = lines.find_map(|line| line.trim_start().strip_prefix(name))?;
-    let number = rest.split_whitespace().next()?;
-    number.trim_end_matches('s').parse().ok()
-}
-
-/// A report that lacks a line.
-fn unreadable(program: &str) -> Error {
-    Error::unreadable(program, "its report lacks a line that the lab looks for")
-}
-
-/// Latencies of which a tool tells nothing.
-const UNTOLD: LatencySummary = LatencySummary {
-    p50_us: f64::NAN,
-    p90_us: f64::NAN,
-    p99_us: f64::NAN,
-    p999_us: f64::NAN,
-    max_us: f64::NAN,
-    mean_us: f64::NAN,
-    curve: Vec::new(),
-};
 
 /// Over short connections.
 fn ab(lab: &Lab, target: SocketAddr, requests: u64) -> Result<HttpSummary> {

@@ -6,10 +6,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::{UNTOLD, field, unreadable};
+use super::tools::{UNTOLD, field, unreadable};
 use crate::error::{Error, Result};
 use crate::load::{HttpSummary, LatencySummary};
 use crate::process::{Process, Server, TemporaryDirectory};
+use crate::sys;
 use crate::trial::{Lab, client};
 
 const SERVER: &str = "mariadbd";
@@ -27,11 +28,26 @@ pub(crate) fn missing() -> Option<String> {
     };
     let programs = [SERVER, INSTALL, "sysbench"].into_iter();
     let lacking = programs.filter(is_missing).collect::<Vec<_>>().join(", ");
-    (!lacking.is_empty()).then(|| {
-        format!(
-            "{lacking} not installed (lab/setup.sh installs it): a request/response pair is used"
-        )
-    })
+    let words = || format!("{lacking} not installed (lab/setup.sh installs it)");
+    (!lacking.is_empty()).then(words)
+}
+
+/// What `sysbench` asks again and again.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Script {
+    /// A row by its key.
+    PointSelect,
+    /// A transaction of ten such rows and four ranges.
+    ReadOnly,
+}
+
+impl Script {
+    fn word(self) -> &'static str {
+        match self {
+            Script::PointSelect => "oltp_point_select",
+            Script::ReadOnly => "oltp_read_only",
+        }
+    }
 }
 
 /// Starts a database with the table that `sysbench` wants.
@@ -39,25 +55,26 @@ pub(crate) fn start(lab: &Lab) -> Result<Server> {
     let directory = TemporaryDirectory::new("mariadb")?;
     let data = directory.path().join("data");
     let address = lab.free_address()?;
-    lab.progress("checks: setting up a private MariaDB");
+    lab.progress("setting up a private MariaDB");
     install(lab, &data)?;
     let process = serve(&directory, &data, address)?;
     let database = Server::told(process, &[("database", address)], directory);
     client::until_listening(SERVER, address, Duration::from_secs(20))?;
-    let mut prepare = lab.tool("sysbench", sysbench(address).arg("prepare"))?;
+    let mut prepare = sysbench(Script::PointSelect, address);
+    let mut prepare = lab.tool("sysbench", prepare.arg("prepare"))?;
     prepare.output()?;
     Ok(database)
 }
 
-/// Point selects over `connections` kept-alive connections to `target`, the database or a proxy to
-/// it.
-pub(crate) fn select(
+/// A script over `connections` kept-alive connections to `target`, the database or a proxy to it.
+pub(crate) fn load(
     lab: &Lab,
+    script: Script,
     target: SocketAddr,
     connections: u32,
     length: Duration,
 ) -> Result<HttpSummary> {
-    let mut command = sysbench(target);
+    let mut command = sysbench(script, target);
     // Whole seconds are what it takes.
     let seconds = length.as_secs_f64().ceil().max(1.0);
     let flags = format!("--threads={connections} --time={seconds} --percentile=99 run");
@@ -69,7 +86,12 @@ pub(crate) fn select(
 fn install(lab: &Lab, data: &Path) -> Result<()> {
     const FLAGS: &str = "--no-defaults --auth-root-authentication-method=normal --skip-test-db \
                          --skip-name-resolve";
-    let mut command = of_mariadb(INSTALL, FLAGS, data);
+    let mut command = Command::new(INSTALL);
+    command.args(FLAGS.split_whitespace());
+    command.arg(option("datadir", data));
+    if let Some(user) = user() {
+        command.arg(format!("--user={user}"));
+    }
     let mut install = lab.tool(INSTALL, command.stderr(Stdio::null()))?;
     install.output().map(drop)
 }
@@ -78,36 +100,54 @@ fn install(lab: &Lab, data: &Path) -> Result<()> {
 /// but noise.
 fn serve(directory: &TemporaryDirectory, data: &Path, address: SocketAddr) -> Result<Process> {
     // Networking is turned off by skipping the grant tables unless it is asked for.
-    const FLAGS: &str = "--no-defaults --bind-address=127.0.0.1 --skip-grant-tables \
-                         --skip-networking=0 --skip-log-bin --max-connections=200 \
+    const FLAGS: &str = "--bind-address=127.0.0.1 --skip-grant-tables --skip-networking=0 \
+                         --skip-log-bin --max-connections=200 \
                          --innodb-buffer-pool-size=64M --innodb-flush-log-at-trx-commit=0";
     let within = |name: &str| directory.path().join(name);
     let log = std::fs::File::create(within("log")).map_err(Error::write(&within("log")))?;
-    let mut command = of_mariadb(SERVER, FLAGS, data);
+    let mut command = of_user();
+    command.args(FLAGS.split_whitespace());
+    command.arg(option("datadir", data));
     command.arg(format!("--port={}", address.port()));
-    command.arg(option("socket", &within("socket")));
-    command.arg(option("pid-file", &within("pid")));
+    // It may write nowhere else.
+    command.arg(option("socket", &data.join("socket")));
+    command.arg(option("pid-file", &data.join("pid")));
     command.stdin(Stdio::null()).stdout(Stdio::null());
     command.stderr(log);
     Process::start(SERVER, &mut command, &[])
 }
 
-fn of_mariadb(program: &str, flags: &str, data: &Path) -> Command {
-    // It refuses to run as root unless it is told to.
-    let user = std::env::var("USER").unwrap_or_else(|_| "root".to_owned());
-    let mut command = Command::new(program);
-    command.args(flags.split_whitespace());
-    command
-        .arg(format!("--user={user}"))
-        .arg(option("datadir", data));
+/// The server as its user. If it changed that by itself, it would no longer be tied to the lab, so
+/// that another program does it, and then ties it again.
+fn of_user() -> Command {
+    let mut command = Command::new(SERVER);
+    match user() {
+        // It does not run as root unless it is told to.
+        Some("root") => drop(command.args(["--no-defaults", "--user=root"])),
+        Some(user) => {
+            command = Command::new("setpriv");
+            command.args(["--init-groups", "--pdeathsig=KILL"]);
+            command.args(["--regid", user, "--reuid", user, SERVER, "--no-defaults"]);
+        }
+        None => drop(command.arg("--no-defaults")),
+    }
     command
 }
 
-fn sysbench(target: SocketAddr) -> Command {
+/// As whom it runs where the lab is root's: as its own user, where the package has made one.
+fn user() -> Option<&'static str> {
+    let known = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let has_own = known.lines().any(|line| line.starts_with("mysql:"));
+    let user = if has_own { "mysql" } else { "root" };
+    sys::is_root().then_some(user)
+}
+
+fn sysbench(script: Script, target: SocketAddr) -> Command {
     let (host, port) = (target.ip(), target.port());
     let flags = format!(
-        "oltp_point_select --db-driver=mysql --mysql-user=root --mysql-db=mysql --tables=1 \
-         {TABLE_SIZE} --db-ps-mode=disable --mysql-host={host} --mysql-port={port}"
+        "{} --db-driver=mysql --mysql-user=root --mysql-db=mysql --tables=1 \
+         {TABLE_SIZE} --db-ps-mode=disable --mysql-host={host} --mysql-port={port}",
+        script.word()
     );
     let mut command = Command::new("sysbench");
     command.args(flags.split(' '));

@@ -1,15 +1,18 @@
 //! The experiments: each starts servers and load as processes, peers in turn, and ends in a part of
 //! the report. What each is for, and what to look at, is on the page beside it, which is also its
-//! `--help`.
+//! `--help`. `database` and `tools` are what several of them use of others' programs.
 
 mod busywait;
 mod checks;
 mod classes;
+mod database;
 mod fsync;
+mod proxy;
 mod responsive;
 mod services;
 mod shares;
 mod storm;
+mod tools;
 
 use clap::Args;
 
@@ -38,7 +41,7 @@ macro_rules! experiments {
 
 /// All of them, in the order of the report.
 pub(crate) const EXPERIMENTS: &[Named] = &experiments![
-    responsive, services, shares, classes, storm, fsync, checks, busywait
+    responsive, services, shares, classes, proxy, storm, fsync, checks, busywait
 ];
 
 impl Named {

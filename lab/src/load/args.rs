@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::book::Book;
 use super::cpus::CpuList;
 use super::pace::Pace;
-use super::{appends, calls, cameras, echo, http, log, mix, origin, pair, stream};
+use super::{appends, calls, cameras, echo, http, log, mix, origin, pair, passed, stream};
 use crate::error::{Error, Result};
 use crate::serve::within;
 use crate::sys;
@@ -52,6 +52,10 @@ enum Generator {
     Origin(AnswerArgs),
     /// Closed-loop HTTP: large objects and empty ones at once, each over a connection of its own.
     Mix(MixArgs),
+    /// The servers behind a proxy: one of HTTP, and one that answers a byte with bytes.
+    Origins,
+    /// Closed-loop clients of a proxy that has such servers behind it.
+    Passed(PassedArgs),
     /// Closed-loop appends to a log, each acknowledged when it is durable.
     Appends(AppendsArgs),
     /// Appends to a log in this very process, beside one sync for each record.
@@ -243,6 +247,33 @@ pub(crate) struct MixArgs {
     pub(crate) say_ready: bool,
 }
 
+/// Each number is of clients, which are threads.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PassedArgs {
+    /// Where the proxy passes on requests of HTTP.
+    pub(crate) http: SocketAddr,
+    /// Where it passes on bytes.
+    pub(crate) tcp: SocketAddr,
+    /// A request over a connection that is kept.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = within(0..=1_000_u32))]
+    pub(crate) kept: u32,
+    /// A request over a connection of its own.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = within(0..=1_000_u32))]
+    pub(crate) closed: u32,
+    /// A connection that passes five bytes.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = within(0..=1_000_u32))]
+    pub(crate) connections: u32,
+    /// A megabyte, over a connection of HTTP that is kept.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = within(0..=1_000_u32))]
+    pub(crate) http_bytes: u32,
+    /// A megabyte, over a connection of TCP.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = within(0..=1_000_u32))]
+    pub(crate) tcp_bytes: u32,
+    /// Seconds to go on for; what is under way then comes to its end.
+    #[arg(long, value_name = "S", default_value = "5", value_parser = seconds_above_zero)]
+    pub(crate) seconds: Duration,
+}
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct AppendsArgs {
     /// The log server.
@@ -356,6 +387,8 @@ pub(crate) fn run(args: &LoadArgs) -> Result<()> {
         Generator::Request(request_args) => print(args.json, &pair::request(request_args)?),
         Generator::Origin(origin_args) => origin::run(origin_args),
         Generator::Mix(mix_args) => print(args.json, &mix::run(mix_args)?),
+        Generator::Origins => passed::origins(),
+        Generator::Passed(passed_args) => print(args.json, &passed::run(passed_args)?),
         Generator::Appends(appends_args) => print(args.json, &appends::run(appends_args)?),
         Generator::Log(log_args) => print(args.json, &log::run(log_args)?),
         Generator::Calls(calls_args) => print(args.json, &calls::calls(calls_args)?),

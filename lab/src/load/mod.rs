@@ -1,4 +1,4 @@
-//! `evenkeel-lab load`: the load generators, each a process of its own with one thread.
+//! `evenkeel-lab load`: the load generators, each a process of its own, nearly all with one thread.
 //!
 //! - [`args`]: the flags, and where each generator is started
 //! - [`net`]: the thread, connections, and the frames of open and closed loops
@@ -6,6 +6,7 @@
 //!   were sent and answered: the unanswered count with the time waited so far
 //! - [`exchange`]: an HTTP/1.1 request and its answer
 //! - [`stalls`]: when a processor stood still
+//! - [`passed`]: what passes through a proxy, and the servers behind it; on threads
 //! - the others: a generator each, or a pair of them
 
 mod appends;
@@ -23,6 +24,7 @@ mod net;
 mod origin;
 mod pace;
 mod pair;
+mod passed;
 mod stalls;
 mod stream;
 
@@ -36,4 +38,5 @@ pub(crate) use evenkeel_measure::latency::{Latencies, LatencySummary};
 pub(crate) use http::HttpSummary;
 pub(crate) use log::{LogSummary, TurnSummary};
 pub(crate) use mix::MixSummary;
+pub(crate) use passed::PassedSummary;
 pub(crate) use stream::StreamSummary;
