@@ -5,6 +5,7 @@ mod cargo;
 mod chaos;
 mod compare;
 mod compat;
+mod fuzz;
 mod h2spec;
 mod models;
 mod preempt;
@@ -31,6 +32,7 @@ enum Request {
     Preempt(preempt::Options),
     Sanitize(sanitize::Options),
     Breaks(breaks::Options),
+    Fuzz(fuzz::Options),
     EachFeature,
     H2spec(Vec<String>),
 }
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         Ok(Request::Preempt(options)) => preempt::run(&options),
         Ok(Request::Sanitize(options)) => sanitize::run(&options),
         Ok(Request::Breaks(options)) => breaks::run(&options),
+        Ok(Request::Fuzz(options)) => fuzz::run(&options),
         Ok(Request::EachFeature) => steps::each_feature(),
         Ok(Request::H2spec(sections)) => h2spec::run(&sections),
         Err(advice) => {
@@ -96,6 +99,7 @@ fn parse(arguments: &[String]) -> Result<Request, String> {
         ["preempt", rest @ ..] => preempt::Options::parse(rest).map(Request::Preempt),
         ["sanitize", rest @ ..] => sanitize::Options::parse(rest).map(Request::Sanitize),
         ["breaks", rest @ ..] => breaks::Options::parse(rest).map(Request::Breaks),
+        ["fuzz", rest @ ..] => fuzz::Options::parse(rest).map(Request::Fuzz),
         ["features", "--each"] => Ok(Request::EachFeature),
         // What `chaos` starts; not for people.
         ["burst", seed] if seed.parse::<u64>().is_ok() => {
@@ -141,6 +145,11 @@ What the project checks of itself.
                              breaks a copy of the code on purpose, in all ways that breaks/ holds,
                              and requires that tests fail; words are parts of what is broken, or
                              of tests' names
+    cargo xtask fuzz PROPERTY [--seconds N] [FILE...]
+                             bytes that libFuzzer makes up, for a minute or N seconds: request,
+                             answer, chunks, proxy-header, configuration, conversion, and
+                             connection, for a whole proxy; FILEs are checked again; Linux with
+                             glibc, a C++ compiler, and a stable toolchain with AddressSanitizer
     cargo xtask features --each
                              as the step `features`, and each feature of evenkeel alone, and what
                              txlog says without NATS; after a change of features

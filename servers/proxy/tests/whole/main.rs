@@ -14,6 +14,7 @@ mod names;
 mod operators;
 mod outliers;
 mod pools;
+mod properties;
 mod readings;
 mod refused;
 mod reload;

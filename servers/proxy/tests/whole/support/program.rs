@@ -192,7 +192,7 @@ impl Proxy {
 
     /// How many ends of pipes are among them.
     pub(crate) fn pipes(&self) -> usize {
-        let listed = std::fs::read_dir(format!("/proc/{}/fd", self.child.id()));
+        let listed = std::fs::read_dir(format!("/proc/{}/fd", self.program.id()));
         let is_pipe = |path: &PathBuf| {
             // It may have been closed meanwhile.
             std::fs::read_link(path).is_ok_and(|to| to.to_string_lossy().starts_with("pipe:"))
