@@ -4,12 +4,13 @@
 //! `%2e` or `..`, is another path.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use evenkeel::Class;
 
 use crate::compress::Compress;
-use crate::config;
+use crate::config::{self, Network, Pattern};
 use crate::http::Request;
 use crate::policy::{self, Limiter, OfListener, Rules};
 use crate::pool::{Pool, Pools};
@@ -38,6 +39,10 @@ struct Conditions {
     paths: Vec<PathIs>,
     methods: Option<Vec<String>>,
     headers: BTreeMap<String, String>,
+    client: Option<Vec<Network>>,
+    host_matches: Option<Pattern<true>>,
+    path_matches: Option<Pattern>,
+    header_matches: BTreeMap<String, Pattern>,
 }
 
 /// What a path has to be.
@@ -121,12 +126,7 @@ impl Router {
         };
         let route = |(index, route): (usize, &toml::Spanned<config::Route>)| {
             let route = route.get_ref();
-            let conditions = Conditions {
-                host: route.host.as_deref().map(Host::new),
-                paths: PathIs::all(route),
-                methods: route.methods.clone(),
-                headers: route.headers.clone(),
-            };
+            let conditions = Conditions::new(route);
             let known = before.and_then(|before| before.rules_of(&conditions));
             let name = format!("{name}/route{}", index + 1);
             Some(Route {
@@ -156,12 +156,12 @@ impl Router {
         route.destination.rules.as_deref()
     }
 
-    /// That of the first route that takes the request, or of the listener.
-    pub fn find(&self, request: &Request<'_>) -> Option<&Destination> {
+    /// That of the first route that takes the request of this client, or of the listener.
+    pub fn find(&self, request: &Request<'_>, client: Option<IpAddr>) -> Option<&Destination> {
         let route = self
             .routes
             .iter()
-            .find(|route| route.conditions.take(request));
+            .find(|route| route.conditions.take(request, client));
         let destination = route.map(|route| &route.destination);
         destination.or(self.otherwise.as_ref())
     }
@@ -210,7 +210,20 @@ fn compression(listener: &config::Listener, before: Option<&Router>) -> Option<A
 }
 
 impl Conditions {
-    fn take(&self, request: &Request<'_>) -> bool {
+    fn new(route: &config::Route) -> Self {
+        Self {
+            host: route.host.as_deref().map(Host::new),
+            paths: PathIs::all(route),
+            methods: route.methods.clone(),
+            headers: route.headers.clone(),
+            client: route.client.clone(),
+            host_matches: route.host_matches.clone(),
+            path_matches: route.path_matches.clone(),
+            header_matches: route.header_matches.clone(),
+        }
+    }
+
+    fn take(&self, request: &Request<'_>, client: Option<IpAddr>) -> bool {
         let takes_method =
             |methods: &Vec<String>| methods.iter().any(|method| method == request.method);
         self.host
@@ -222,6 +235,29 @@ impl Conditions {
                 request.headers.iter().any(|header| {
                     header.name.eq_ignore_ascii_case(name)
                         && (value == "*" || header.value == value.as_bytes())
+                })
+            })
+            && self.has_client(client)
+            && self.match_all(request)
+    }
+
+    /// Whether it asks for nothing of the client, or for where this one is.
+    fn has_client(&self, client: Option<IpAddr>) -> bool {
+        self.client.as_ref().is_none_or(|networks| {
+            client.is_some_and(|client| networks.iter().any(|network| network.has(client)))
+        })
+    }
+
+    /// Whether all patterns are found.
+    fn match_all(&self, request: &Request<'_>) -> bool {
+        let host_fits =
+            |pattern: &Pattern<true>| pattern.is_in(without_port(request.host).as_bytes());
+        let path_fits = |pattern: &Pattern| pattern.is_in(path(request.target).as_bytes());
+        self.host_matches.as_ref().is_none_or(host_fits)
+            && self.path_matches.as_ref().is_none_or(path_fits)
+            && self.header_matches.iter().all(|(name, pattern)| {
+                request.headers.iter().any(|header| {
+                    header.name.eq_ignore_ascii_case(name) && pattern.is_in(header.value)
                 })
             })
     }
@@ -237,7 +273,7 @@ impl PathIs {
     }
 
     fn takes(&self, target: &str) -> bool {
-        let path = target.split('?').next().unwrap_or_default();
+        let path = path(target);
         match self {
             Self::Below(above) => is_below(target, above),
             Self::Is(whole) => path == whole,
@@ -268,6 +304,11 @@ impl Host {
     }
 }
 
+/// A target without its query.
+fn path(target: &str) -> &str {
+    target.split('?').next().unwrap_or_default()
+}
+
 /// The name alone, and without the dot that may end it.
 fn without_port(host: &str) -> &str {
     let name = match host.rsplit_once(':') {
@@ -287,102 +328,4 @@ fn is_below(target: &str, path: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::http;
-
-    const CONFIG: &str = r#"
-[listener.l]
-bind = "127.0.0.1:0"
-mode = "http"
-pool = "other"
-[[listener.l.route]]
-host = "*.a.example"
-path = "/api"
-pool = "api"
-[[listener.l.route]]
-host = "A.example"
-methods = ["PUT", "POST"]
-pool = "writes"
-class = "bulk"
-[[listener.l.route]]
-headers = { X-Canary = "1", x-any = "*" }
-pool = "canary"
-[[listener.l.route]]
-path = "/api/"
-pool = "slash"
-[[listener.l.route]]
-path_is = "/only"
-pool = "writes"
-class = "bulk"
-[[listener.l.route]]
-path_begins = "/sta"
-path_ends = ".png"
-pool = "canary"
-[pool]
-api.server = [{ name = "a", address = "127.0.0.1:1" }]
-writes.server = [{ name = "a", address = "127.0.0.1:1" }]
-canary.server = [{ name = "a", address = "127.0.0.1:1" }]
-slash.server = [{ name = "a", address = "127.0.0.1:1" }]
-other.server = [{ name = "a", address = "127.0.0.1:1" }]
-"#;
-
-    #[test]
-    fn the_first_route_whose_conditions_are_all_met_is_taken() {
-        let runtime = evenkeel::runtime::Builder::new()
-            .workers(1)
-            .build()
-            .unwrap();
-        let config = config::parse("test", CONFIG).unwrap();
-        let pools: Pools = runtime.block_on(async {
-            let new = |(name, pool): (&String, &toml::Spanned<config::Pool>)| {
-                (name.clone(), Pool::new(name, pool.get_ref().clone(), None))
-            };
-            config.pools.iter().map(new).collect()
-        });
-        let bulk = |name: &str| (name == "bulk").then_some(Class::BULK);
-        let listener = ("l", config.listeners["l"].get_ref());
-        let router = Router::new(listener, &pools, Class::NORMAL, bulk, None);
-        for (line, headers, pool) in [
-            ("GET /api", "host: x.a.example:80", "api"),
-            ("GET /api?b", "host: X.y.A.example.", "api"),
-            ("GET /api/b", "host: x.a.example", "api"),
-            ("GET /apis", "host: x.a.example", "other"),
-            ("GET /api", "host: a.example", "other"),
-            ("GET /api", "host: xa.example", "other"),
-            ("PUT /api", "host: a.EXAMPLE", "writes"),
-            ("put /api", "host: a.example", "other"),
-            ("GET /", "host: b\r\nx-canary: 1\r\nX-Any: thing", "canary"),
-            ("GET /", "host: b\r\nx-canary: 2\r\nX-Any: thing", "other"),
-            ("GET /", "host: b\r\nx-canary: 1", "other"),
-            ("GET /api/x", "host: [::1]", "slash"),
-            ("GET /api", "host: [::1]:80", "other"),
-            ("GET /only?x", "host: b", "writes"),
-            ("GET /only/x", "host: b", "other"),
-            ("GET /stash/x.png?y", "host: b", "canary"),
-            ("GET /stash/x.png/", "host: b", "other"),
-            ("GET /x/sta.png", "host: b", "other"),
-        ] {
-            let text = format!("{line} HTTP/1.1\r\n{headers}\r\n\r\n");
-            let mut storage = http::storage();
-            let request = Request::parse(text.as_bytes(), &mut storage).unwrap();
-            let found = router.find(&request).unwrap();
-            assert_eq!(found.pool.as_ref().unwrap().name, pool, "{text}");
-            assert_eq!(found.class == Class::BULK, pool == "writes", "{text}");
-        }
-    }
-
-    #[test]
-    fn hosts_are_compared_without_their_ports() {
-        for (host, name) in [
-            ("a:80", "a"),
-            ("a", "a"),
-            ("a.", "a"),
-            ("[::1]", "[::1]"),
-            ("[::1]:80", "[::1]"),
-            ("", ""),
-        ] {
-            assert_eq!(without_port(host), name, "{host}");
-        }
-    }
-}
+mod tests;

@@ -85,8 +85,8 @@ impl Log {
         let number = LANES.fetch_add(1, Ordering::Relaxed);
         let lane = Lane::builder(format!("access-log-{number}")).build();
         let lane = lane.map_err(io::Error::other)?;
-        let target = config.to.clone();
-        let sink = lane.run(move || Sink::open(&target)).await;
+        let (target, facility) = (config.to.clone(), config.facility);
+        let sink = lane.run(move || Sink::open(&target, facility)).await;
         let sink = sink.map_err(io::Error::other)??;
         let shared = Arc::new(Shared {
             name: name.to_owned(),
@@ -251,9 +251,10 @@ async fn written(
 
 /// Opens the target anew. If it cannot be opened, what was open stays.
 async fn reopen(shared: &Arc<Shared>, lane: &Lane, sink: &Arc<Mutex<Sink>>) {
-    let (target, into) = (shared.config.to.clone(), Arc::clone(sink));
+    let (target, facility) = (shared.config.to.clone(), shared.config.facility);
+    let into = Arc::clone(sink);
     let opened = lane.run(move || {
-        let opened = Sink::open(&target)?;
+        let opened = Sink::open(&target, facility)?;
         *into.lock().unwrap_or_else(PoisonError::into_inner) = opened;
         Ok::<_, io::Error>(())
     });

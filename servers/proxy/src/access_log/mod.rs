@@ -20,4 +20,4 @@ mod sink;
 pub use format::{Format, Record};
 pub use log::{Log, Logs};
 pub use note::{Note, Timed};
-pub use sink::Target;
+pub use sink::{Facility, Target};

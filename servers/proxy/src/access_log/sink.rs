@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -10,11 +11,14 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-/// How long the system's log may take for a line.
+/// How long a log that gets datagrams may take for a line.
 const DATAGRAM_MAX: Duration = Duration::from_secs(1);
 
 /// Who may read a log: the user writes, the group reads.
 const MODE: u32 = 0o640;
+
+/// The longest datagram over UDP: it stays below what most servers of syslog take.
+const UDP_BYTES_MAX: usize = 8 * 1_024;
 
 /// Where lines go.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -26,6 +30,45 @@ pub enum Target {
     File(PathBuf),
     /// A socket for datagrams, as the system's log has it.
     Syslog(PathBuf),
+    /// A server of syslog, by datagrams over UDP: its host and port.
+    Udp(String),
+}
+
+/// Of which kind lines are to the system's log, as syslog numbers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Facility(u8);
+
+impl Default for Facility {
+    fn default() -> Self {
+        Self(16)
+    }
+}
+
+impl TryFrom<String> for Facility {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        /// In the order of their numbers; those behind `ftp` have no common names.
+        const NAMES: [&str; 12] = [
+            "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron",
+            "authpriv", "ftp",
+        ];
+        let named = NAMES.iter().position(|name| *name == text);
+        let local = text
+            .strip_prefix("local")
+            .and_then(|rest| match rest.as_bytes() {
+                [digit @ b'0'..=b'7'] => Some(16 + usize::from(digit - b'0')),
+                _ => None,
+            });
+        let number = named.or(local).and_then(|number| u8::try_from(number).ok());
+        number.map(Self).ok_or_else(|| {
+            format!(
+                "{text:?} is no facility of syslog: take one of {} and local0 to local7",
+                NAMES.join(", ")
+            )
+        })
+    }
 }
 
 impl TryFrom<String> for Target {
@@ -36,16 +79,24 @@ impl TryFrom<String> for Target {
         let target = match text.split_once(':') {
             None if text == "stdout" => Some(Self::Stdout),
             Some(("file", file)) => path(file).map(Self::File),
-            Some(("syslog", socket)) => path(socket).map(Self::Syslog),
+            Some(("syslog", place)) => match place.strip_prefix("udp:") {
+                Some(server) => is_server(server).then(|| Self::Udp(server.to_owned())),
+                None => path(place).map(Self::Syslog),
+            },
             _ => None,
         };
         target.ok_or_else(|| {
             format!(
-                "{text:?} is nowhere to log to: write \"stdout\", \"file:/PATH\" or \
-                 \"syslog:/dev/log\""
+                "{text:?} is nowhere to log to: write \"stdout\", \"file:/PATH\", \
+                 \"syslog:/dev/log\" or \"syslog:udp:HOST:PORT\""
             )
         })
     }
+}
+
+/// Whether it is a host and a port.
+fn is_server(text: &str) -> bool {
+    matches!(text.parse(), Ok(crate::socket::Address::Tcp(_))) && !text.ends_with(":0")
 }
 
 impl fmt::Display for Target {
@@ -54,6 +105,7 @@ impl fmt::Display for Target {
             Self::Stdout => f.write_str("stdout"),
             Self::File(path) => write!(f, "file:{}", path.display()),
             Self::Syslog(path) => write!(f, "syslog:{}", path.display()),
+            Self::Udp(server) => write!(f, "syslog:udp:{server}"),
         }
     }
 }
@@ -63,11 +115,12 @@ impl fmt::Display for Target {
 pub(super) enum Sink {
     Stdout,
     File(File),
-    Syslog(UnixDatagram),
+    Syslog(UnixDatagram, Facility),
+    Udp(UdpSocket, Facility),
 }
 
 impl Sink {
-    pub(super) fn open(target: &Target) -> io::Result<Self> {
+    pub(super) fn open(target: &Target, facility: Facility) -> io::Result<Self> {
         match target {
             Target::Stdout => Ok(Self::Stdout),
             Target::File(path) => {
@@ -75,7 +128,8 @@ impl Sink {
                 options.append(true).create(true).mode(MODE);
                 options.open(path).map(Self::File)
             }
-            Target::Syslog(path) => connected(path).map(Self::Syslog),
+            Target::Syslog(path) => connected(path).map(|socket| Self::Syslog(socket, facility)),
+            Target::Udp(server) => connected_to(server).map(|socket| Self::Udp(socket, facility)),
         }
     }
 
@@ -88,15 +142,34 @@ impl Sink {
                 output.flush()
             }
             Self::File(file) => file.write_all(lines),
-            Self::Syslog(socket) => {
-                let lines = lines.split(|&byte| byte == b'\n');
-                for line in lines.filter(|line| !line.is_empty()) {
-                    socket.send(&datagram(line))?;
-                }
-                Ok(())
+            Self::Syslog(socket, facility) => {
+                each(lines, *facility, |datagram| socket.send(datagram))
             }
+            Self::Udp(socket, facility) => each(lines, *facility, |datagram| {
+                let datagram = &datagram[..datagram.len().min(UDP_BYTES_MAX)];
+                match socket.send(datagram) {
+                    // What is said of an earlier datagram, which nobody took. This one is sent.
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                        socket.send(datagram)
+                    }
+                    sent => sent,
+                }
+            }),
         }
     }
+}
+
+/// Sends a datagram for each line.
+fn each(
+    lines: &[u8],
+    facility: Facility,
+    mut send: impl FnMut(&[u8]) -> io::Result<usize>,
+) -> io::Result<()> {
+    let lines = lines.split(|&byte| byte == b'\n');
+    for line in lines.filter(|line| !line.is_empty()) {
+        send(&datagram(line, facility))?;
+    }
+    Ok(())
 }
 
 fn connected(path: &Path) -> io::Result<UnixDatagram> {
@@ -106,17 +179,99 @@ fn connected(path: &Path) -> io::Result<UnixDatagram> {
     Ok(socket)
 }
 
-/// As programs of the same machine write to the system's log (RFC 3164): for facility `local0`, of
-/// severity `info`.
-fn datagram(line: &[u8]) -> Vec<u8> {
-    const PRIORITY: u8 = 16 * 8 + 6;
+fn connected_to(server: &str) -> io::Result<UdpSocket> {
+    let mut addresses = server.to_socket_addrs()?;
+    let none = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    let address = addresses.next().ok_or_else(none)?;
+    let any = match address {
+        SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+        SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+    };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(address)?;
+    socket.set_write_timeout(Some(DATAGRAM_MAX))?;
+    Ok(socket)
+}
+
+/// As programs write to a log by datagrams (RFC 3164), of severity `info`.
+fn datagram(line: &[u8], facility: Facility) -> Vec<u8> {
+    const INFO: u8 = 6;
+    let priority = facility.0 * 8 + INFO;
     let now = jiff::Timestamp::now();
     let time = now.strftime("%b %e %H:%M:%S");
-    let mut text = format!(
-        "<{PRIORITY}>{time} evenkeel-proxy[{}]: ",
-        std::process::id()
-    )
-    .into_bytes();
+    let id = std::process::id();
+    let mut text = format!("<{priority}>{time} evenkeel-proxy[{id}]: ").into_bytes();
     text.extend_from_slice(line);
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_read_and_shown() {
+        for text in [
+            "stdout",
+            "file:/var/log/a",
+            "syslog:/dev/log",
+            "syslog:udp:10.0.0.1:514",
+            "syslog:udp:[::1]:514",
+            "syslog:udp:log.example:514",
+        ] {
+            let target = Target::try_from(text.to_owned()).unwrap();
+            assert_eq!(target.to_string(), text);
+        }
+        for text in [
+            "",
+            "stderr",
+            "file:",
+            "syslog:",
+            "syslog:udp:",
+            "syslog:udp:10.0.0.1",
+            "syslog:udp:10.0.0.1:0",
+            "syslog:udp:unix:/dev/log",
+        ] {
+            let error = Target::try_from(text.to_owned()).unwrap_err();
+            assert!(error.contains("syslog:udp:HOST:PORT"), "{error}");
+        }
+    }
+
+    #[test]
+    fn facilities_have_the_numbers_of_syslog() {
+        let number = |name: &str| Facility::try_from(name.to_owned()).map(|facility| facility.0);
+        for (name, known) in [("kern", 0), ("daemon", 3), ("ftp", 11), ("local7", 23)] {
+            assert_eq!(number(name), Ok(known));
+        }
+        for name in ["", "local", "local8", "local00", "Kern"] {
+            assert!(number(name).unwrap_err().contains("local7"));
+        }
+        assert_eq!(Ok(Facility::default().0), number("local0"));
+    }
+
+    #[test]
+    fn lines_over_udp_are_datagrams_and_go_on_after_one_that_nobody_took() {
+        let gone = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = gone.local_addr().unwrap();
+        let target = Target::try_from(format!("syslog:udp:{address}")).unwrap();
+        let facility = Facility::try_from("local3".to_owned()).unwrap();
+        let mut sink = Sink::open(&target, facility).unwrap();
+        drop(gone);
+        // The system says on the next call that nobody listened.
+        sink.write(b"lost\n").unwrap();
+        let server = UdpSocket::bind(address).unwrap();
+        let limit = Duration::from_secs(10);
+        server.set_read_timeout(Some(limit)).unwrap();
+        sink.write(b"one\ntwo\n").unwrap();
+        let mut buffer = [0; UDP_BYTES_MAX + 1];
+        for line in ["one", "two"] {
+            let length = server.recv(&mut buffer).unwrap();
+            let text = String::from_utf8_lossy(&buffer[..length]);
+            assert!(text.starts_with("<158>"), "{text}");
+            assert!(text.ends_with(&format!("]: {line}")), "{text}");
+        }
+        let long = [b"a".repeat(2 * UDP_BYTES_MAX), b"\n".to_vec()].concat();
+        sink.write(&long).unwrap();
+        assert_eq!(server.recv(&mut buffer).unwrap(), UDP_BYTES_MAX);
+    }
 }

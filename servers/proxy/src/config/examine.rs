@@ -13,7 +13,7 @@ use super::class::{BUILT_IN, OWN_MAX, OfClass};
 use super::http2::Protocol;
 use super::pool::{Balance, CheckKind, HashOn, Pool, Resolve};
 use super::values::{self, WEIGHT_MAX};
-use super::{Config, Listener, ListenerTls, Mode, Route, examine_policy};
+use super::{Config, Listener, ListenerTls, Mode, NETWORKS_MAX, Route, examine_policy};
 
 /// Everything that is wrong.
 pub(super) fn problems(config: &Config) -> Vec<Found> {
@@ -377,9 +377,7 @@ impl Examiner<'_> {
         }
         self.class_is_there(route.class.as_ref());
         let paths = [&route.path, &route.path_is, &route.path_begins];
-        let has_path = route.path_ends.is_some() || paths.iter().any(|path| path.is_some());
-        let is_open = route.host.is_none() && !has_path;
-        if is_open && route.methods.is_none() && route.headers.is_empty() {
+        if takes_all(route) {
             self.say(
                 at.clone(),
                 "this route has no condition, so it takes all requests: name the pool as that of \
@@ -412,7 +410,8 @@ impl Examiner<'_> {
             self.say(at.clone(), said);
         }
         let methods = route.methods.iter().flatten();
-        for name in methods.chain(route.headers.keys()) {
+        let headers = route.headers.keys().chain(route.header_matches.keys());
+        for name in methods.chain(headers) {
             if !values::is_token(name) {
                 self.say(
                     at.clone(),
@@ -420,6 +419,13 @@ impl Examiner<'_> {
                 );
             }
         }
+        let networks = route.client.as_ref().map_or(1, Vec::len);
+        let ranges = [(
+            "client, the number of networks,",
+            networks,
+            1..=NETWORKS_MAX,
+        )];
+        self.within(at.clone(), "this route", ranges);
         if route.methods.as_ref().is_some_and(Vec::is_empty) {
             self.say(
                 at,
@@ -554,6 +560,20 @@ impl Examiner<'_> {
             );
         }
     }
+}
+
+/// Whether a route has no condition.
+fn takes_all(route: &Route) -> bool {
+    let paths = [
+        &route.path,
+        &route.path_is,
+        &route.path_begins,
+        &route.path_ends,
+    ];
+    let has_path = route.path_matches.is_some() || paths.iter().any(|path| path.is_some());
+    let has_host = route.host.is_some() || route.host_matches.is_some();
+    let has_header = !(route.headers.is_empty() && route.header_matches.is_empty());
+    !has_path && !has_host && !has_header && route.client.is_none() && route.methods.is_none()
 }
 
 fn is_path(text: &str) -> bool {

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::values;
-use crate::access_log::{Format, Target};
+use crate::access_log::{Facility, Format, Target};
 
 /// A log, which listeners name.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -14,6 +14,9 @@ pub struct Log {
     /// How they are written.
     #[serde(default)]
     pub format: Format,
+    /// Of which kind they are to the system's log.
+    #[serde(default)]
+    pub facility: Facility,
     /// How many bytes of lines wait at most; more lines are left out.
     #[serde(default = "values::queue_bytes_max")]
     pub queue_bytes_max: usize,

@@ -12,6 +12,7 @@ mod examine_policy;
 mod files;
 mod http2;
 mod log;
+mod matching;
 mod policy;
 mod pool;
 mod resolver;
@@ -21,6 +22,7 @@ mod values;
 pub use class::{BUILT_IN, OfClass};
 pub use http2::{ListenerH2, PoolH2, Protocol};
 pub use log::Log;
+pub use matching::{NETWORKS_MAX, Network, Pattern};
 pub use policy::{
     Compress, FixedAnswer, HeaderEdits, Per, RateLimit, Redirect, RequestEdits, Scheme, Switch,
 };
@@ -261,6 +263,15 @@ pub struct Route {
     pub path_begins: Option<String>,
     /// What the path ends with.
     pub path_ends: Option<String>,
+    /// Where the client is: in one of these networks.
+    pub client: Option<Vec<Network>>,
+    /// A pattern of the host, without its port.
+    pub host_matches: Option<Pattern<true>>,
+    /// A pattern of the path.
+    pub path_matches: Option<Pattern>,
+    /// Patterns of headers.
+    #[serde(default)]
+    pub header_matches: BTreeMap<String, Pattern>,
     /// One of these methods.
     pub methods: Option<Vec<String>>,
     /// These headers with these values; `*` takes any value.

@@ -59,6 +59,8 @@ impl Check {
         match words[1..] {
             ["send", ref rest @ ..] => self.send(number, rest, remarks),
             ["expect", "status", list] => self.status(number, list, remarks),
+            ["expect", "rstatus", pattern] => self.pattern(number, pattern, false, remarks),
+            ["expect", "!", "rstatus", pattern] => self.pattern(number, pattern, true, remarks),
             ["disable-on-404"] => {
                 let said = "a server that answers a check with 404 is down here, not draining";
                 remarks.error(number, said);
@@ -110,6 +112,20 @@ impl Check {
             "connection" => {}
             "user-agent" => remarks.note(line, "checks say that they are evenkeel-proxy's"),
             _ => remarks.error(line, format!("a check has no header {name}: {value} here")),
+        }
+    }
+
+    /// Those statuses in which a pattern is found, or is not.
+    fn pattern(&mut self, line: usize, pattern: &str, is_not: bool, remarks: &mut Remarks) {
+        let made = crate::config::Pattern::<false>::try_from(pattern.to_owned());
+        let Some(pattern) = remarks.good(line, made) else {
+            return;
+        };
+        let fits = |status: &u16| pattern.is_in(status.to_string().as_bytes()) != is_not;
+        self.expect = (200..600).filter(fits).collect();
+        if self.expect.is_empty() {
+            let said = "no status of 200 to 599 fits, so that no server would be up";
+            remarks.error(line, said);
         }
     }
 

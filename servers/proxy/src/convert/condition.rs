@@ -5,9 +5,11 @@
 
 use std::collections::HashMap;
 
+use ipnet::IpNet;
+
 use super::Remarks;
+use super::atoms::atoms;
 use super::settings::is_token;
-use super::values;
 
 /// What one test asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +22,14 @@ pub(super) enum Atom {
     Methods(Vec<String>),
     /// A header with this value; `*` is any.
     Header(String, String),
+    /// A header in which this pattern is found.
+    HeaderMatches(String, String),
+    /// A host in which this pattern is found.
+    HostMatches(String),
+    /// A path in which this pattern is found.
+    PathMatches(String),
+    /// The client is in one of these networks.
+    Client(Vec<IpNet>),
     /// Whether the client speaks TLS, which is so for all or none of a listener.
     Tls(bool),
     /// The port that was connected to, which is so for all or none of a listener.
@@ -179,223 +189,4 @@ fn opposite(alternatives: &Alternatives) -> Result<Alternatives, String> {
         all = next;
     }
     Ok(all)
-}
-
-/// How values are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum How {
-    Is,
-    Begins,
-    Ends,
-    Domain,
-    Found,
-}
-
-/// A test: what is looked at, how, and the values of which one has to fit.
-fn atoms(words: &[&str]) -> Result<Vec<Atom>, String> {
-    let (&what, rest) = words.split_first().ok_or("a test is empty")?;
-    let (mut how, mut ignores_case, mut values) = (None, false, rest);
-    loop {
-        match values {
-            ["-i", after @ ..] => (ignores_case, values) = (true, after),
-            ["-m", kind, after @ ..] => {
-                how = Some(match *kind {
-                    "str" => How::Is,
-                    "beg" => How::Begins,
-                    "end" => How::Ends,
-                    "dom" => How::Domain,
-                    "found" => How::Found,
-                    other => return Err(format!("values cannot be compared by {other} here")),
-                });
-                values = after;
-            }
-            ["--", after @ ..] => {
-                values = after;
-                break;
-            }
-            [flag, ..] if flag.len() == 2 && flag.starts_with('-') => {
-                return Err(format!("the flag {flag} of a test has no counterpart here"));
-            }
-            _ => break,
-        }
-    }
-    let test = Test {
-        how,
-        ignores_case,
-        values,
-    };
-    test.of(what)
-}
-
-struct Test<'a> {
-    how: Option<How>,
-    ignores_case: bool,
-    values: &'a [&'a str],
-}
-
-impl Test<'_> {
-    fn of(&self, what: &str) -> Result<Vec<Atom>, String> {
-        match what {
-            "always_true" => return Ok(vec![Atom::Always(true)]),
-            "always_false" => return Ok(vec![Atom::Always(false)]),
-            "ssl_fc" => return Ok(vec![Atom::Tls(true)]),
-            "method" => {
-                if let Some(name) = self.values.iter().find(|name| !is_token(name)) {
-                    return Err(format!("{name:?} is no method"));
-                }
-                let names = self.values.iter().map(|&name| name.to_owned());
-                return self.checked(vec![Atom::Methods(names.collect())]);
-            }
-            "dst_port" => {
-                return self.each(|port| {
-                    let port = port.parse().map_err(|_| format!("{port} is no port"))?;
-                    Ok(vec![Atom::Port(port)])
-                });
-            }
-            _ => {}
-        }
-        if let Some(kind) = what.strip_prefix("path") {
-            return self.path(kind, what);
-        }
-        for (before, how) in [
-            ("req.hdr", How::Is),
-            ("req.fhdr", How::Is),
-            ("hdr_beg", How::Begins),
-            ("hdr_end", How::Ends),
-            ("hdr_dom", How::Domain),
-            ("hdr_cnt", How::Found),
-            ("hdr", How::Is),
-        ] {
-            let inner = what
-                .strip_prefix(before)
-                .and_then(|rest| rest.strip_prefix('('));
-            let Some((name, converters)) = inner.and_then(|rest| rest.split_once(')')) else {
-                continue;
-            };
-            return self.header(name, converters, self.how.unwrap_or(how));
-        }
-        Err(format!(
-            "routes go by host, path, header and method, and not by {what}"
-        ))
-    }
-
-    fn each(&self, atoms: impl Fn(&str) -> Result<Vec<Atom>, String>) -> Result<Vec<Atom>, String> {
-        let mut all = Vec::new();
-        for value in self.values {
-            all.extend(atoms(value)?);
-        }
-        self.checked(all)
-    }
-
-    fn checked(&self, atoms: Vec<Atom>) -> Result<Vec<Atom>, String> {
-        if self.values.is_empty() || atoms.is_empty() {
-            return Err("the test has no value".to_owned());
-        }
-        Ok(atoms)
-    }
-
-    fn path(&self, kind: &str, what: &str) -> Result<Vec<Atom>, String> {
-        let how = match (kind, self.how) {
-            ("", how) => how.unwrap_or(How::Is),
-            ("_beg", None) => How::Begins,
-            ("_end", None) => How::Ends,
-            _ => {
-                return Err(format!(
-                    "{what} has no counterpart: take path, path_beg, path_end"
-                ));
-            }
-        };
-        self.each(|value| {
-            if !values::is_of_path(value) {
-                return Err(format!("{value:?} stands in no path"));
-            }
-            if self.ignores_case && value.bytes().any(|byte| byte.is_ascii_alphabetic()) {
-                return Err(format!(
-                    "paths are compared with their case: drop -i of {value}"
-                ));
-            }
-            let value = value.to_owned();
-            let has_root = value.starts_with('/');
-            Ok(vec![match how {
-                How::Ends => Atom::Path(PathIs::Ends(value)),
-                // No path begins otherwise.
-                _ if !has_root => Atom::Always(false),
-                How::Is => Atom::Path(PathIs::Is(value)),
-                How::Begins => Atom::Path(PathIs::Begins(value)),
-                How::Domain | How::Found => return Err("paths have no domains".to_owned()),
-            }])
-        })
-    }
-
-    fn header(&self, name: &str, converters: &str, how: How) -> Result<Vec<Atom>, String> {
-        if !is_token(name) {
-            return Err(format!("{name:?} is no name of a header"));
-        }
-        let is_host = name.eq_ignore_ascii_case("host");
-        let keeps_all = [
-            "",
-            ",lower",
-            ",field(1,:)",
-            ",field(1,:),lower",
-            ",lower,field(1,:)",
-        ];
-        let is_plain = converters.is_empty() || (is_host && keeps_all.contains(&converters));
-        if !is_plain {
-            return Err(format!(
-                "the converter {converters} has no counterpart here"
-            ));
-        }
-        if how == How::Found && !is_host {
-            let is_there = matches!(self.values, [] | ["gt", "0"] | ["ge", "1"] | ["1"]);
-            return match is_there {
-                true => Ok(vec![Atom::Header(name.to_owned(), "*".to_owned())]),
-                false => Err("headers are there or not, and are not counted".to_owned()),
-            };
-        }
-        self.each(|value| {
-            if is_host {
-                host(value, how)
-            } else {
-                self.value(name, value, how)
-            }
-        })
-    }
-
-    fn value(&self, name: &str, value: &str, how: How) -> Result<Vec<Atom>, String> {
-        if how != How::Is {
-            return Err(format!("the header {name} is compared as a whole here"));
-        }
-        if self.ignores_case && value.bytes().any(|byte| byte.is_ascii_alphabetic()) {
-            let said = format!("the header {name} is compared with its case: drop -i of {value}");
-            return Err(said);
-        }
-        if value == "*" {
-            return Err("a header cannot be compared with `*` here, which is any value".to_owned());
-        }
-        Ok(vec![Atom::Header(name.to_owned(), value.to_owned())])
-    }
-}
-
-/// The host. Ports and case do not count here.
-fn host(value: &str, how: How) -> Result<Vec<Atom>, String> {
-    let value = value.to_ascii_lowercase();
-    let name = match value.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => &value,
-    };
-    let plain = name.strip_prefix('.').unwrap_or(name);
-    if !values::is_host(plain) || plain.starts_with("*.") {
-        return Err(format!("{value:?} is no host"));
-    }
-    let below = || Atom::Host(format!("*.{plain}"));
-    match how {
-        How::Is if name == plain => Ok(vec![Atom::Host(plain.to_owned())]),
-        How::Ends if name != plain => Ok(vec![below()]),
-        // As a part between dots, of which the end is what is meant.
-        How::Domain if plain.contains('.') => Ok(vec![Atom::Host(plain.to_owned()), below()]),
-        How::Ends => Err(format!(
-            "hosts end at a dot here: write .{plain}, and {plain} for itself"
-        )),
-        _ => Err("hosts are whole names, or all names below one".to_owned()),
-    }
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Remarks;
+use super::logs::{self, Log};
 use super::values::{self, At};
 use super::words::Line;
 
@@ -29,7 +30,7 @@ pub(super) struct Global {
     /// Whether clients may not keep their sessions.
     pub refuses_tickets: bool,
     /// Where requests are logged.
-    pub log: Option<At<String>>,
+    pub log: Option<At<Log>>,
     /// Whether servers are verified if nothing is said.
     pub verifies_nobody: bool,
 }
@@ -131,7 +132,7 @@ impl Global {
                 self.server_min_version = min_version(number, &words[1..], remarks);
             }
             "log" => {
-                let target = log_target(line, remarks);
+                let target = logs::log(line, remarks);
                 if self.log.is_some() && target.is_some() {
                     remarks.error(number, "a listener has one log: drop this one");
                 } else {
@@ -191,22 +192,6 @@ impl Global {
     pub(super) fn authority(&self, file: &str) -> String {
         based(self.ca_base.as_deref(), file)
     }
-}
-
-/// Where a `log` goes, as it is written here.
-pub(super) fn log_target(line: &Line, remarks: &mut Remarks) -> Option<At<String>> {
-    let word = line.words.get(1).map_or("", String::as_str);
-    let path = word.strip_prefix("unix@").unwrap_or(word);
-    let target = match word {
-        "stdout" | "fd@1" => "stdout".to_owned(),
-        _ if path.starts_with('/') => format!("syslog:{path}"),
-        other => {
-            let said = format!("logs go to a Unix socket or to stdout, and not to {other:?}");
-            remarks.error(line.number, said);
-            return None;
-        }
-    };
-    Some(At::new(line.number, target))
 }
 
 fn based(base: Option<&Path>, file: &str) -> String {

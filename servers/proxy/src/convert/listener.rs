@@ -87,7 +87,8 @@ impl Listener<'_> {
     fn tables(mut self, name: &str) -> Vec<Table> {
         let settings = &self.part.settings;
         let list = self.routes();
-        let ruled = self.ruled(self.part);
+        let mut ruled = self.ruled(self.part);
+        self.id(&mut ruled);
         let mut table = Table::new(&format!("listener.{}", super::toml::key(name)));
         table.key("bind", &text(&self.bind.address));
         table.key(
@@ -133,6 +134,15 @@ impl Listener<'_> {
         }
         tables.append(&mut route_tables);
         tables
+    }
+
+    /// The header with the id of a request.
+    fn id(&mut self, ruled: &mut Ruled) {
+        if let Some(header) = &self.part.settings.id_header {
+            let set = rules::Edit::Set(header.value.clone(), "{request_id}".to_owned());
+            let added = ruled.request.add(set);
+            self.remarks.good(header.line, added);
+        }
     }
 
     fn leads_somewhere(&mut self, last: &To, routes: &[(Match, To)]) -> bool {
@@ -317,8 +327,8 @@ impl Listener<'_> {
         }
         let pool = match &last {
             To::Pool(pool) if !self.changes(pool) => Some(values::name(pool)),
-            To::Nowhere => None,
-            To::Pool(_) | To::End(_) => {
+            To::Nowhere if routes.is_empty() => None,
+            To::Pool(_) | To::End(_) | To::Nowhere => {
                 // Whatever has not gone elsewhere.
                 let all = Match {
                     path: Some(super::condition::PathIs::Begins("/".to_owned())),

@@ -12,14 +12,18 @@
 //! - `sections`: `global`, `defaults`, `frontend`, `backend`, `listen`.
 //! - `settings`: what sections may inherit; `options`: those that are switched on and off.
 //! - `bind`, `server`, `check`: addresses, servers, and how these are checked.
-//! - `condition`: what rules ask of a request; `routes`: a list of rules as routes in order.
+//! - `condition`: what rules ask of a request, by tests that become `atoms`; `routes`: a list of
+//!   rules as routes in order.
+//! - `logs`: where requests are logged.
 //! - `listener`, `pool`: what becomes of sections; `values` reads their values, `toml` writes.
 
+mod atoms;
 mod bind;
 mod check;
 mod condition;
 mod global;
 mod listener;
+mod logs;
 mod options;
 mod pool;
 mod routes;

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use ipnet::IpNet;
+
 use super::condition::{Alternatives, Atom, PathIs};
 use super::toml::{Table, text};
 
@@ -31,6 +33,12 @@ pub(super) struct Match {
     pub methods: Option<Vec<String>>,
     /// Headers with their values.
     pub headers: BTreeMap<String, String>,
+    /// The client's networks.
+    pub client: Option<Vec<IpNet>>,
+    /// Patterns of the host, the path and headers.
+    pub host_matches: Option<String>,
+    pub path_matches: Option<String>,
+    pub header_matches: BTreeMap<String, String>,
 }
 
 /// What is the same for all requests of a listener.
@@ -209,11 +217,28 @@ impl Match {
             let names: Vec<String> = methods.iter().map(|name| text(name)).collect();
             table.key("methods", &format!("[{}]", names.join(", ")));
         }
-        if !self.headers.is_empty() {
-            let pairs = self.headers.iter();
+        if let Some(networks) = &self.client {
+            let names: Vec<String> = networks.iter().map(|one| text(&one.to_string())).collect();
+            table.key("client", &format!("[{}]", names.join(", ")));
+        }
+        for (key, pattern) in [
+            ("host_matches", &self.host_matches),
+            ("path_matches", &self.path_matches),
+        ] {
+            if let Some(pattern) = pattern {
+                table.key(key, &text(pattern));
+            }
+        }
+        for (key, headers) in [
+            ("headers", &self.headers),
+            ("header_matches", &self.header_matches),
+        ] {
+            let pairs = headers.iter();
             let pairs = pairs.map(|(name, value)| format!("{} = {}", text(name), text(value)));
             let pairs: Vec<String> = pairs.collect();
-            table.key("headers", &format!("{{ {} }}", pairs.join(", ")));
+            if !pairs.is_empty() {
+                table.key(key, &format!("{{ {} }}", pairs.join(", ")));
+            }
         }
     }
 
@@ -227,6 +252,13 @@ impl Match {
             Atom::Header(name, value) => {
                 of.headers.insert(name.to_ascii_lowercase(), value.clone());
             }
+            Atom::HeaderMatches(name, pattern) => {
+                let pattern = pattern.clone();
+                of.header_matches.insert(name.to_ascii_lowercase(), pattern);
+            }
+            Atom::HostMatches(pattern) => of.host_matches = Some(pattern.clone()),
+            Atom::PathMatches(pattern) => of.path_matches = Some(pattern.clone()),
+            Atom::Client(networks) => of.client = Some(networks.clone()),
             Atom::Tls(is_tls) if *is_tls == here.is_tls => {}
             Atom::Port(port) if Some(*port) == here.port => {}
             Atom::Always(true) => {}
@@ -247,9 +279,23 @@ impl Match {
             let common: Vec<String> = a.iter().filter(|name| b.contains(name)).cloned().collect();
             Ok((!common.is_empty()).then_some(common))
         })?;
-        let (Some(host), Some(path), Some(methods)) = (host, path, methods) else {
+        let client = both(&self.client, &other.client, |a, b| {
+            Ok(networks_of_both(a, b))
+        })?;
+        let (Some(host), Some(path), Some(methods), Some(client)) = (host, path, methods, client)
+        else {
             return Ok(None);
         };
+        let host_matches = pattern_of_both("the host", &self.host_matches, &other.host_matches)?;
+        let path_matches = pattern_of_both("the path", &self.path_matches, &other.path_matches)?;
+        let mut header_matches = self.header_matches.clone();
+        for (name, pattern) in &other.header_matches {
+            let known = header_matches.get(name).cloned();
+            let what = format!("the header {name}");
+            if let Some(pattern) = pattern_of_both(&what, &known, &Some(pattern.clone()))? {
+                header_matches.insert(name.clone(), pattern);
+            }
+        }
         let mut headers = self.headers.clone();
         for (name, value) in &other.headers {
             let known = headers.get(name).cloned();
@@ -271,6 +317,10 @@ impl Match {
             path,
             methods,
             headers,
+            client,
+            host_matches,
+            path_matches,
+            header_matches,
         }))
     }
 }
@@ -284,6 +334,43 @@ fn both<T: Clone>(
     match (a, b) {
         (None, other) | (other, None) => Ok(Some(other.clone())),
         (Some(a), Some(b)) => Ok(common(a, b)?.map(Some)),
+    }
+}
+
+/// The networks in which clients of both are: of two, one is in the other, or they have no client
+/// in common.
+fn networks_of_both(a: &Vec<IpNet>, b: &Vec<IpNet>) -> Option<Vec<IpNet>> {
+    if a == b {
+        return Some(a.clone());
+    }
+    let mut common = Vec::new();
+    for one in a {
+        for other in b {
+            let inner = if other.contains(one) {
+                one
+            } else if one.contains(other) {
+                other
+            } else {
+                continue;
+            };
+            if !common.contains(inner) {
+                common.push(*inner);
+            }
+        }
+    }
+    (!common.is_empty()).then_some(common)
+}
+
+fn pattern_of_both(
+    what: &str,
+    a: &Option<String>,
+    b: &Option<String>,
+) -> Result<Option<String>, String> {
+    match (a, b) {
+        (Some(a), Some(b)) if a != b => Err(format!(
+            "a route asks for one pattern of {what}, not for {a:?} and {b:?}"
+        )),
+        (a, b) => Ok(a.clone().or_else(|| b.clone())),
     }
 }
 

@@ -87,12 +87,14 @@ impl Rule {
     pub(super) fn monitored(&self) -> Option<Alternatives> {
         match self.words.as_slice() {
             [name, path] if name == "monitor-uri" => {
-                let path = Atom::Path(PathIs::Is(path.clone()));
-                let any_of = vec![path];
-                Some(vec![vec![Literal {
+                let is_so = |atom: Atom| Literal {
                     is_not: false,
-                    any_of,
-                }]])
+                    any_of: vec![atom],
+                };
+                let (host, path) = of_url(path)?;
+                let path = is_so(Atom::Path(PathIs::Is(path.to_owned())));
+                let host = host.map(|host| is_so(Atom::Host(host)));
+                Some(vec![host.into_iter().chain([path]).collect()])
             }
             _ => None,
         }
@@ -128,7 +130,7 @@ fn action(words: &[&str]) -> Result<Action, String> {
         }
         ["return", rest @ ..] => answer(rest).map(Action::End),
         ["redirect", rest @ ..] => redirect(rest).map(Action::End),
-        ["monitor-uri", path] if path.starts_with('/') && is_of_path(path) => {
+        ["monitor-uri", url] if of_url(url).is_some() => {
             Ok(Action::End("answer = { status = 200 }".to_owned()))
         }
         ["set-header", name, value] => {
@@ -150,6 +152,21 @@ fn action(words: &[&str]) -> Result<Action, String> {
         [other, ..] => Err(format!("{other} has no counterpart here")),
         [] => Err("a rule needs an action".to_owned()),
     }
+}
+
+/// The host and the path of a URL, or the path alone.
+fn of_url(url: &str) -> Option<(Option<String>, &str)> {
+    let is_path = |path: &str| path.starts_with('/') && is_of_path(path);
+    if url.starts_with('/') {
+        return is_path(url).then_some((None, url));
+    }
+    let rest = ["http://", "https://"]
+        .iter()
+        .find_map(|scheme| url.strip_prefix(scheme))?;
+    let (authority, path) = rest.split_at(rest.find('/')?);
+    let host = authority.split(':').next().unwrap_or_default();
+    let is_good = super::values::is_host(host) && !host.starts_with("*.") && is_path(path);
+    is_good.then(|| (Some(host.to_ascii_lowercase()), path))
 }
 
 fn status_of(text: &str) -> Result<u16, String> {
@@ -264,7 +281,7 @@ fn forwarded_proto(value: &str) -> Result<Action, String> {
 }
 
 /// The name of a header that may be changed.
-fn editable(name: &str) -> Result<String, String> {
+pub(super) fn editable(name: &str) -> Result<String, String> {
     match crate::policy::EditName::try_from(name.to_owned()) {
         Ok(_) => Ok(name.to_ascii_lowercase()),
         Err(why) => Err(why),
@@ -273,13 +290,18 @@ fn editable(name: &str) -> Result<String, String> {
 
 /// A value with what HAProxy puts in, as it is written here.
 fn template(value: &str) -> Result<String, String> {
-    const KNOWN: [(&str, &str); 7] = [
+    const KNOWN: [(&str, &str); 12] = [
         ("%[src]", "{client}"),
         ("%ci", "{client}"),
         ("%[req.hdr(host)]", "{host}"),
         ("%[hdr(host)]", "{host}"),
         ("%[path]", "{path}"),
         ("%[ssl_fc,iif(https,http)]", "{scheme}"),
+        ("%[fe_name]", "{listener}"),
+        ("%f", "{listener}"),
+        ("%[unique-id]", "{request_id}"),
+        ("%ID", "{request_id}"),
+        ("%HP", "{path}"),
         ("%%", "%"),
     ];
     let mut out = String::new();

@@ -59,7 +59,7 @@ pub(super) struct Tls {
 }
 
 /// Words that change nothing of what is served, and whether a value follows.
-const NOT_NEEDED: [(&str, bool); 20] = [
+const NOT_NEEDED: [(&str, bool); 21] = [
     ("id", true),
     ("tfo", false),
     ("init-addr", true),
@@ -80,6 +80,7 @@ const NOT_NEEDED: [(&str, bool); 20] = [
     ("no-tlsv10", false),
     ("no-tlsv11", false),
     ("minconn", true),
+    ("pool-low-conn", true),
 ];
 
 /// A server by its line.
@@ -302,12 +303,14 @@ impl Server {
 }
 
 /// Words that have no counterpart, and a value that is not a word of its own.
-const HAS_VALUE: [&str; 19] = [
+const HAS_VALUE: [&str; 21] = [
     "port",
     "addr",
     "check-alpn",
     "check-sni",
     "check-proto",
+    "crl-file",
+    "proxy-v2-options",
     "agent-inter",
     "agent-port",
     "agent-addr",

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use super::Remarks;
 use super::check::Check;
-use super::global::{self, Global};
+use super::global::Global;
+use super::logs::{self, Log};
 use super::options::{self, Meaning};
+use super::rules;
 use super::server::Server;
 use super::values::{self, At};
 use super::words::Line;
@@ -31,7 +33,9 @@ pub(super) struct Settings {
     /// What servers have that do not say otherwise.
     pub default_server: Server,
     /// Where requests are logged.
-    pub log: Option<At<String>>,
+    pub log: Option<At<Log>>,
+    /// The header in which a request has its id.
+    pub id_header: Option<At<String>>,
     /// The keys for clients that come back to their server.
     pub cookie: Option<At<String>>,
     /// Whether answers are compressed, and of which types.
@@ -63,8 +67,19 @@ const TIMES: [&str; 9] = [
     "client-hs",
 ];
 
+/// What becomes of the form of lines.
+const FORMATS: &str = "lines have the format `combined`, or `json` with all that is known of a \
+                       request, which you choose in [log]";
+
 /// What changes nothing of what is served, with the reason.
-const NOT_NEEDED: [(&str, &str); 9] = [
+const NOT_NEEDED: [(&str, &str); 13] = [
+    ("log-format", FORMATS),
+    ("log-format-sd", FORMATS),
+    ("error-log-format", FORMATS),
+    (
+        "unique-id-format",
+        "ids are 32 hexadecimal digits at random",
+    ),
     ("description", "it is for people alone"),
     ("id", "names are enough here"),
     ("guid", "names are enough here"),
@@ -123,18 +138,13 @@ impl Settings {
                 Some(name) => self.default_backend = Some(At::new(number, name.to_owned())),
                 None => remarks.error(number, "default_backend needs a name"),
             },
-            "http-reuse" => {
-                let keeps = first != Some("never");
-                let keep = At::new(number, !keeps);
-                self.options.insert(Meaning::CloseServer, keep);
-            }
+            "http-reuse" => self.reuse(number, first, remarks),
             "log" if first == Some("global") => self.log.clone_from(&global.log),
-            "log" => self.log = global::log_target(line, remarks).or(self.log.take()),
-            "log-format" | "log-format-sd" | "error-log-format" => {
-                remarks.error(
-                    number,
-                    "lines of logs have the combined format of web servers",
-                );
+            "log" => self.log = logs::log(line, remarks).or(self.log.take()),
+            "unique-id-header" => {
+                let name = first.map_or("", |name| name);
+                let name = remarks.good(number, rules::editable(name));
+                self.id_header = name.map(|name| At::new(number, name));
             }
             "cookie" => self.cookie = cookie(line, remarks).or(self.cookie.take()),
             "compression" => self.compression(line, remarks),
@@ -144,6 +154,21 @@ impl Settings {
             },
         }
         true
+    }
+
+    /// Which connections to servers may be used again, and by whom.
+    fn reuse(&mut self, line: usize, how: Option<&str>, remarks: &mut Remarks) {
+        let keep = At::new(line, how == Some("never"));
+        self.options.insert(Meaning::CloseServer, keep);
+        match how {
+            Some("always") => {}
+            Some("never") => remarks.note(line, "each request has a connection to its server"),
+            _ => remarks.note(
+                line,
+                "all clients share kept connections, as with `always`: a request that meets one \
+                 that is closed is sent again if that does no harm",
+            ),
+        }
     }
 
     /// Whether an option is on, and the line that says so.

@@ -10,7 +10,7 @@ fn converted(text: &str) -> Converted {
 }
 
 /// A configuration, and what it has to become.
-const SAMPLES: [(&str, &str, &str); 4] = [
+const SAMPLES: [(&str, &str, &str); 5] = [
     (
         "shop",
         include_str!("samples/shop.cfg"),
@@ -25,6 +25,11 @@ const SAMPLES: [(&str, &str, &str); 4] = [
         "edge",
         include_str!("samples/edge.cfg"),
         include_str!("samples/edge.toml"),
+    ),
+    (
+        "guard",
+        include_str!("samples/guard.cfg"),
+        include_str!("samples/guard.toml"),
     ),
     (
         "tenants",
@@ -179,6 +184,16 @@ const LINES: &[&str] = &[
     "acl y method PUT",
     "acl y path_end .png",
     "acl y hdr(x-a) 1",
+    "acl y src 10.0.0.0/8 ::1",
+    "acl x src 10.1.0.0/16",
+    "acl y path_reg ^/[0-9]+$",
+    "acl x hdr_sub(user-agent) -i bot",
+    "acl y hdr_beg(host) www.",
+    "http-request deny if { src 10.1.2.3 } !x",
+    "monitor-uri http://a.example/up",
+    "unique-id-header X-Id",
+    "log 127.0.0.1 local3",
+    "http-check expect rstatus ^2",
     "default-server inter 3s maxconn 9",
     "bind :80",
     "bind :83 proto h2",

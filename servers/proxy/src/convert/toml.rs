@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::logs::Log;
 use super::sections::{Kind, Part, Sections};
 use super::{Remarks, listener, pool, values};
 
@@ -220,18 +221,18 @@ fn comments(remarks: &Remarks, lines: std::ops::Range<usize>, out: &mut String) 
 }
 
 /// The name of a log by where it goes, among those of frontends.
-pub(super) fn log_name(sections: &Sections, target: &str) -> Option<String> {
+pub(super) fn log_name(sections: &Sections, target: &Log) -> Option<String> {
     let index = logs(sections).iter().position(|known| *known == target)?;
     Some(format!("log{}", index + 1))
 }
 
 /// Where frontends log requests.
-fn logs(sections: &Sections) -> Vec<&str> {
-    let mut all: Vec<&str> = Vec::new();
+fn logs(sections: &Sections) -> Vec<&Log> {
+    let mut all: Vec<&Log> = Vec::new();
     for part in &sections.parts {
         let is_logged = part.is_front() && part.settings.is_http && !part.is_disabled;
         if let Some(log) = part.settings.log.as_ref().filter(|_| is_logged)
-            && !all.contains(&log.value.as_str())
+            && !all.contains(&&log.value)
         {
             all.push(&log.value);
         }
@@ -267,7 +268,10 @@ fn process(sections: &Sections, remarks: &mut Remarks, out: &mut String) {
     }
     for (index, target) in logs(sections).iter().enumerate() {
         let mut table = Table::new(&format!("log.log{}", index + 1));
-        table.key("to", &text(target));
+        table.key("to", &text(&target.to));
+        if let Some(facility) = target.facility.as_ref().filter(|name| *name != "local0") {
+            table.key("facility", &text(facility));
+        }
         out.push('\n');
         table.write(out);
     }

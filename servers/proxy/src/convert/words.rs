@@ -1,7 +1,8 @@
 //! The words of a line of HAProxy's configuration.
 //!
-//! Blanks part words, `#` begins a comment, a backslash takes a meaning away, quotes hold words
-//! together, and within double quotes `$NAME` and `${NAME}` stand for variables of the environment.
+//! Blanks part words, `#` begins a comment, a backslash takes a meaning away and stays before what
+//! has none, quotes hold words together, and within double quotes `$NAME` and `${NAME}` stand for
+//! variables of the environment.
 
 /// A line that says something.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub(super) fn split(
                 rest = &after[end + 1..];
             }
             '"' => rest = quoted(after, word.get_or_insert_default(), variable)?,
-            '\\' => rest = escaped(after, word.get_or_insert_default())?,
+            '\\' => rest = escaped(after, word.get_or_insert_default(), false)?,
             other => {
                 word.get_or_insert_default().push(other);
                 rest = after;
@@ -60,7 +61,7 @@ fn quoted<'a>(
         let after = &rest[first.len_utf8()..];
         match first {
             '"' => return Ok(after),
-            '\\' => rest = escaped(after, word)?,
+            '\\' => rest = escaped(after, word, true)?,
             '$' => rest = value(after, word, variable)?,
             other => {
                 word.push(other);
@@ -70,8 +71,8 @@ fn quoted<'a>(
     }
 }
 
-/// What stands behind a backslash.
-fn escaped<'a>(rest: &'a str, word: &mut String) -> Result<&'a str, String> {
+/// What stands behind a backslash, within double quotes or outside of them.
+fn escaped<'a>(rest: &'a str, word: &mut String, is_quoted: bool) -> Result<&'a str, String> {
     let first = rest
         .chars()
         .next()
@@ -90,7 +91,10 @@ fn escaped<'a>(rest: &'a str, word: &mut String) -> Result<&'a str, String> {
             word.push(char::from(code));
             return Ok(&after[2..]);
         }
-        other => word.push(other),
+        ' ' | '\\' | '#' | '\'' | '"' => word.push(first),
+        '$' if is_quoted => word.push('$'),
+        // As in a regular expression.
+        other => word.extend(['\\', other]),
     }
     Ok(after)
 }
@@ -145,6 +149,7 @@ mod tests {
             ("  # nothing", &[]),
             ("a\tb  c# d", &["a", "b", "c"]),
             ("a\\ b \\# \\\\", &["a b", "#", "\\"]),
+            ("\\.png$ \"\\d+\\$\" \\1", &["\\.png$", "\\d+$", "\\1"]),
             ("'a \"$PORT' \"b #\"c", &["a \"$PORT", "b #c"]),
             ("\"*:${PORT}\" \"x$PORT/\"", &["*:80", "x80/"]),
             ("\"${NONE-7}${PORT-7}\" $PORT", &["780", "$PORT"]),

@@ -314,7 +314,8 @@ pub(super) fn plan_of(
         let line = (request.method, request.target, version);
         note.asked(line, request.host, |name| header(request, name));
     }
-    let destination = front.router.find(request).ok_or_else(nowhere)?;
+    let destination = front.router.find(request, ends.client());
+    let destination = destination.ok_or_else(nowhere)?;
     if let Some(note) = note {
         note.goes(destination);
     }

@@ -67,6 +67,38 @@ fn by_routes(
 }
 
 #[test]
+fn clients_are_in_the_networks_that_both_have() {
+    let of = |networks: &[&str]| {
+        let networks = networks.iter().map(|text| text.parse().unwrap()).collect();
+        Match::of(&Atom::Client(networks), HERE).unwrap()
+    };
+    for (one, other, common) in [
+        (
+            &["10.0.0.0/8"][..],
+            &["10.1.0.0/16"][..],
+            &["10.1.0.0/16"][..],
+        ),
+        (
+            &["10.1.0.0/16", "::1/128"],
+            &["10.0.0.0/8"],
+            &["10.1.0.0/16"],
+        ),
+        (&["10.0.0.0/8"], &["11.0.0.0/8", "::/0"], &[]),
+    ] {
+        let found = of(one).and(&of(other)).unwrap();
+        assert_eq!(found, (!common.is_empty()).then(|| of(common)), "{one:?}");
+        assert_eq!(
+            found,
+            of(other).and(&of(one)).unwrap(),
+            "the other way round"
+        );
+    }
+    let pattern = |text: &str| Match::of(&Atom::PathMatches(text.to_owned()), HERE).unwrap();
+    assert_eq!(pattern("a").and(&pattern("a")).unwrap(), Some(pattern("a")));
+    assert!(pattern("a").and(&pattern("b")).is_err(), "there is one");
+}
+
+#[test]
 fn what_must_not_be_goes_where_the_rest_would_send_it() {
     let rules = [
         rule(
