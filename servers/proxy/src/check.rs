@@ -98,6 +98,10 @@ async fn watch(pool: Arc<Pool>, check: config::Check, index: usize) {
                 (Change::Up, _) => eprintln!("evenkeel-proxy: server {name} is up"),
                 (Change::Down, Err(why)) => {
                     eprintln!("evenkeel-proxy: server {name} is down: {why}");
+                    if pool.members().iter().all(|member| !member.up) {
+                        let pool = &pool.name;
+                        eprintln!("evenkeel-proxy: pool {pool} has no server that is up");
+                    }
                 }
                 _ => {}
             }

@@ -63,11 +63,28 @@ pub(super) async fn run(context: &Arc<Context>, command: &str) -> String {
         },
         words => answer(context, words, as_json),
     };
+    tell(&words, &result);
     match result {
         Ok(text) if text.is_empty() && as_json => "{}\n".to_owned(),
         Ok(text) => text,
         Err(why) if as_json => format!("{}\n", json!({ "error": why })),
         Err(why) => format!("{ERROR}{why}\n"),
+    }
+}
+
+/// Says on standard error what an operator has changed, for whoever asks why things are so.
+fn tell(words: &[&str], result: &Result<String, String>) {
+    const CHANGE: [&str; 7] = [
+        "clear", "disable", "enable", "reload", "set", "shutdown", "upgrade",
+    ];
+    if words.first().is_none_or(|first| !CHANGE.contains(first)) {
+        return;
+    }
+    // Whoever may use the socket may also write what ends a line.
+    let command = words.join(" ").escape_debug().to_string();
+    match result {
+        Ok(_) => eprintln!("evenkeel-proxy: done for an operator: {command}"),
+        Err(why) => eprintln!("evenkeel-proxy: not done for an operator: {command}: {why}"),
     }
 }
 

@@ -169,3 +169,26 @@ fn a_view_shows_what_there_is() {
         assert!(said.contains(part), "{part}: {said}");
     }
 }
+
+#[test]
+fn what_operators_change_and_what_servers_do_is_said_on_standard_error() {
+    let origin = Origin::named("x");
+    let check = "check = { kind = \"tcp\", interval = \"20ms\", rise = 1, fall = 1 }\n";
+    let gone = super::tcp::nobody();
+    let config = web("", "", &[&origin])
+        + "[pool.gone]\n"
+        + check
+        + &format!("[[pool.gone.server]]\nname = \"s0\"\naddress = \"{gone}\"\n");
+    let proxy = Proxy::start(&config);
+    proxy.until_said("server gone/s0 is down: ");
+    proxy.until_said("pool gone has no server that is up");
+    proxy.ctl("show info");
+    proxy.ctl("disable server app/s0");
+    proxy.until_said("done for an operator: disable server app/s0");
+    let (done, _, _) = proxy.try_ctl("set server app/s9 state ready");
+    assert!(!done);
+    proxy.until_said("not done for an operator: set server app/s9 state ready: ");
+    proxy.ctl("reload");
+    proxy.until_said("done for an operator: reload");
+    assert!(!proxy.complaints().contains("show info"));
+}
