@@ -36,6 +36,8 @@ pub struct Taken {
     /// Whether this process takes no more connections: each is to end after its next answer, so
     /// that the client comes back to whoever listens then. Comes with `closing`, or before.
     pub leaving: watch::Receiver<bool>,
+    /// Whether its listener takes no more connections.
+    stop: watch::Receiver<Stop>,
     slot: Slot,
     _permit: OwnedSemaphorePermit,
 }
@@ -46,6 +48,14 @@ impl Taken {
         let site = self.context.site();
         let front = site.fronts.get(&self.place);
         front.map_or_else(|| Arc::clone(&self.first), Arc::clone)
+    }
+
+    /// Waits until its listener takes no more connections: it is gone, or another process has it,
+    /// or the proxy ends.
+    pub fn stopped(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut stop = self.stop.clone();
+        // Whoever could say more of a listener is gone after it.
+        async move { drop(stop.wait_for(|stop| *stop != Stop::Not).await) }
     }
 }
 
@@ -87,7 +97,7 @@ pub(super) async fn run(
         };
         last = Some(Arc::clone(&front));
         match accepted {
-            Ok(socket) => admit(&context, &place, front, socket).await,
+            Ok(socket) => admit(&context, &place, front, (socket, &stop)).await,
             Err(error) => {
                 front.complain(&cannot_accept(&error));
                 sleep(Duration::from_millis(10)).await;
@@ -103,7 +113,7 @@ pub(super) async fn run(
     while Instant::now() < until
         && let Ok(Ok(socket)) = timeout(silence, listener.accept()).await
     {
-        admit(&context, &place, Arc::clone(&front), socket).await;
+        admit(&context, &place, Arc::clone(&front), (socket, &stop)).await;
     }
 }
 
@@ -125,7 +135,12 @@ fn limits(front: &Front) -> Limits {
 ///
 /// The place at the listener comes before the one of the process, so that what one client opens
 /// beyond its limit holds none of the process's.
-async fn admit(context: &Arc<Context>, place: &Place, front: Arc<Front>, socket: Socket) {
+async fn admit(
+    context: &Arc<Context>,
+    place: &Place,
+    front: Arc<Front>,
+    (socket, stop): (Socket, &watch::Receiver<Stop>),
+) {
     // One that is over already has no ends; what it has sent would be nobody's.
     let Ok(ends) = socket.ends() else {
         return;
@@ -161,6 +176,7 @@ async fn admit(context: &Arc<Context>, place: &Place, front: Arc<Front>, socket:
     let taken = Taken {
         closing: context.closing(),
         leaving: context.leaving(),
+        stop: stop.clone(),
         context: Arc::clone(context),
         place: place.clone(),
         ends,

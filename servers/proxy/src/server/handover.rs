@@ -11,6 +11,7 @@ use super::open::Open;
 use super::{Context, Place, Site, Watched};
 use crate::pool::Server;
 use crate::supervisor;
+use crate::tls::Listening;
 use crate::upgrade::{
     self, ANCESTORS_MAX, Estate, Inherited, Known, Left, Passing, Successor, UpgradeError, VERSION,
 };
@@ -87,13 +88,16 @@ async fn pass_on(
     let mut listeners = Vec::new();
     let mut sockets: Vec<BorrowedFd<'_>> = Vec::new();
     for (place, running) in &open.listeners {
-        let slots = site.fronts.get(place).map(|front| &front.slots);
+        let front = site.fronts.get(place);
+        let slots = front.map(|front| &front.slots);
+        let tls = front.and_then(|front| front.tls.as_ref());
         listeners.push(Passing {
             address: place.address.to_string(),
             name: place.name.clone(),
             sockets: running.sockets.len(),
             is_off: slots.is_some_and(|slots| !slots.is_on()),
             connections_max: slots.and_then(|slots| slots.max_set()),
+            tickets: tls.and_then(Listening::ticket_keys),
         });
         sockets.extend(running.sockets.iter().map(|socket| socket.as_fd()));
     }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Display;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use evenkeel::Class;
@@ -93,6 +93,9 @@ pub struct Front {
     /// What connections of HTTP/2 hold, of all listeners.
     pub held: Arc<All>,
     leaving: watch::Receiver<bool>,
+    /// Set when a configuration without this listener comes to work; never cleared, as one that
+    /// comes back has another. Relaxed: an answer may go out a moment before.
+    gone: Arc<AtomicBool>,
     complained: Mutex<Option<Instant>>,
 }
 
@@ -171,6 +174,9 @@ impl Site {
                     .map(Arc::clone),
                 held: Arc::clone(&before.held),
                 leaving: leaving.clone(),
+                gone: known
+                    .map(|known| Arc::clone(&known.gone))
+                    .unwrap_or_default(),
                 complained: Mutex::new(None),
             };
             fronts.insert(place, Arc::new(front));
@@ -194,6 +200,9 @@ impl Site {
             if let Some(max) = said.connections_max {
                 front.slots.set_max(max);
             }
+            if let (Some(tls), Some(keys)) = (&front.tls, &said.tickets) {
+                tls.restore(keys);
+            }
         }
         for (name, watched) in &self.pools {
             for (index, server) in watched.pool.servers().iter().enumerate() {
@@ -206,8 +215,13 @@ impl Site {
     }
 
     /// Closes idle connections to servers that were there before, and are no more. Requests that
-    /// are under way go on.
+    /// are under way go on. Connections of listeners that are no more end with their next answer.
     pub(super) fn retire(&self, before: &Self) {
+        for (place, front) in &before.fronts {
+            if !self.fronts.contains_key(place) {
+                front.gone.store(true, Ordering::Relaxed);
+            }
+        }
         let servers = |site: &Self| -> Vec<Arc<Server>> {
             let pools = site.pools.values();
             pools
@@ -251,10 +265,10 @@ fn pools(config: &Config, before: &Site, discovery: &Discovery) -> BTreeMap<Stri
 }
 
 impl Front {
-    /// Whether the proxy ends, or another one has taken over: the next answer is the last one of
-    /// its connection.
+    /// Whether the proxy ends, another one has taken over, or the listener is gone: the next answer
+    /// is the last one of its connection.
     pub fn is_closing(&self) -> bool {
-        *self.leaving.borrow()
+        *self.leaving.borrow() || self.gone.load(Ordering::Relaxed)
     }
 
     /// Says what cannot be said to a client, once in a second.

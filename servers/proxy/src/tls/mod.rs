@@ -4,6 +4,7 @@
 //! - `names`: which certificate is for which name.
 //! - `server_side`: what a listener is to its clients.
 //! - `client_side`: whom a pool trusts, and as whom the proxy comes to its servers.
+//! - `tickets`: what clients resume their sessions by.
 //! - `places`: who may shake hands, and who has to go when that are too many.
 //! - `handshake`: the beginning of a connection, on both sides.
 //! - `session`: a socket with TLS over it.
@@ -17,6 +18,7 @@ mod places;
 mod said;
 mod server_side;
 mod session;
+mod tickets;
 
 pub use client_side::{ClientSide, Connector, Verify, server_name};
 pub use files::{Authorities, Identity, TlsError, authorities, identity, system_authorities};
@@ -26,6 +28,7 @@ pub use places::{Handshakes, Place, Shed};
 pub use said::{of_client, of_server};
 pub use server_side::{Listening, Offer, ServerSide};
 pub use session::{CutOff, Session};
+pub use tickets::TicketKeys;
 
 use serde::Deserialize;
 

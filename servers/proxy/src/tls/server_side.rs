@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use evenkeel::Class;
 use rustls::ServerConfig;
-use rustls::crypto::ring::{Ticketer, default_provider};
+use rustls::crypto::ring::default_provider;
 use rustls::server::{
     NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache, StoresServerSessions,
     WebPkiClientVerifier,
@@ -17,6 +17,7 @@ use super::MinVersion;
 use super::files::Authorities;
 use super::names::ByName;
 use super::places::Handshakes;
+use super::tickets::{TicketKeys, Tickets};
 
 /// What a listener offers.
 #[derive(Debug)]
@@ -43,6 +44,7 @@ pub struct ServerSide {
     config: ServerConfig,
     /// Says whether sessions of another one may be resumed: who is let in has not changed.
     resumes: Resumes,
+    tickets: Option<Arc<Tickets>>,
     digest: u64,
 }
 
@@ -58,6 +60,15 @@ struct Resumes {
     clients: Option<u64>,
     tickets: bool,
     sessions_max: usize,
+}
+
+impl Resumes {
+    /// The same in each process of this program.
+    fn digest(self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
+    }
 }
 
 impl ServerSide {
@@ -91,9 +102,11 @@ impl ServerSide {
         };
         let mut config = builder.with_cert_resolver(Arc::new(ByName::new(offer.certificates)));
         config.alpn_protocols = offer.protocols;
+        let mut tickets = None;
         if offer.tickets {
-            // Its keys change every six hours, and the one before is still taken.
-            config.ticketer = Ticketer::new().map_err(|why| why.to_string())?;
+            let made = Tickets::new().ok_or("the system gives no random bytes")?;
+            let made = tickets.insert(Arc::new(made));
+            config.ticketer = Arc::clone(made) as Arc<dyn ProducesTickets>;
         }
         config.session_storage = match offer.sessions_max {
             0 => Arc::new(NoServerSessionStorage {}),
@@ -105,6 +118,7 @@ impl ServerSide {
         Ok(Self {
             config,
             resumes,
+            tickets,
             digest: hasher.finish(),
         })
     }
@@ -123,6 +137,7 @@ impl fmt::Debug for ServerSide {
 pub struct Listening {
     pub(super) config: Arc<ServerConfig>,
     resumes: Resumes,
+    tickets: Option<Arc<Tickets>>,
     /// The class in which its handshakes run.
     pub class: Class,
     /// Those that are under way.
@@ -134,19 +149,37 @@ impl Listening {
     /// other clients are let in now.
     pub fn new(side: &ServerSide, class: Class, before: Option<&Self>, permits: usize) -> Self {
         let mut config = side.config.clone();
+        let mut tickets = side.tickets.clone();
         if let Some(before) = before.filter(|before| before.resumes == side.resumes) {
             let old: (Arc<dyn ProducesTickets>, Arc<dyn StoresServerSessions>) = (
                 Arc::clone(&before.config.ticketer),
                 Arc::clone(&before.config.session_storage),
             );
             (config.ticketer, config.session_storage) = old;
+            tickets.clone_from(&before.tickets);
         }
         let handshakes = before.map(|before| Arc::clone(&before.handshakes));
         Self {
             config: Arc::new(config),
             resumes: side.resumes,
+            tickets,
             class,
             handshakes: handshakes.unwrap_or_else(|| Arc::new(Handshakes::new(permits))),
+        }
+    }
+
+    /// The keys of its tickets, for a process that takes over.
+    pub fn ticket_keys(&self) -> Option<TicketKeys> {
+        let tickets = self.tickets.as_ref()?;
+        Some(tickets.keys(self.resumes.digest()))
+    }
+
+    /// Goes on with the keys of an earlier process, unless other clients are let in now.
+    pub fn restore(&self, keys: &TicketKeys) {
+        if let Some(tickets) = &self.tickets
+            && keys.of == self.resumes.digest()
+        {
+            tickets.restore(keys);
         }
     }
 }

@@ -187,6 +187,7 @@ impl Inherited {
             sockets: sockets.len(),
             is_off: false,
             connections_max: None,
+            tickets: None,
         };
         let left = Left {
             listeners: self.listeners.into_iter().map(passing).collect(),

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::pool::Standing;
+use crate::tls::TicketKeys;
 
 /// The version of all of this. Another one is refused: the new process says so, and ends.
 pub const VERSION: u32 = 1;
@@ -65,6 +66,9 @@ pub struct Passing {
     pub is_off: bool,
     /// The limit of its connections that operators have set.
     pub connections_max: Option<usize>,
+    /// The keys of its tickets.
+    #[serde(default)]
+    pub tickets: Option<TicketKeys>,
 }
 
 /// What the new process did not take: its configuration does not have it any more.
@@ -142,6 +146,7 @@ mod tests {
                     sockets: 2,
                     is_off: false,
                     connections_max: Some(7),
+                    tickets: None,
                 }],
                 ..Estate::default()
             };

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
-use super::support::{Client, LIMIT, Origin, Proxy, Reply, until, web};
+use super::support::{Client, LIMIT, Origin, Proxy, Reply, two, until, web};
 
 #[test]
 fn a_reload_changes_where_requests_go_and_touches_no_connection() {
@@ -50,6 +50,35 @@ fn a_reload_changes_where_requests_go_and_touches_no_connection() {
     assert_eq!(proxy.address("web"), address);
     proxy.signal("TERM");
     assert!(proxy.ended().success());
+}
+
+#[test]
+fn clients_of_a_listener_that_is_gone_are_told_to_connect_anew() {
+    let origin = Origin::named("x");
+    let config = web("", "", &[&origin]);
+    let second = "[listener.second]\nbind = \"127.0.0.1:0\"\nmode = \"http\"\npool = \"app\"\n\
+                  timeouts.keep_alive = \"10m\"\n";
+    let proxy = Proxy::start(&(config.clone() + second));
+    let mut stays = proxy.connect();
+    let mut kept = Client::connect(proxy.address("second"));
+    for client in [&mut stays, &mut kept] {
+        assert_eq!(client.get("/").header("connection"), None);
+    }
+    two::run(async {
+        let (mut client, connection) = two::TwoClient::watched(proxy.address("second")).await;
+        assert_eq!(client.get("/").await.text(), "x");
+        proxy.rewrite(&config);
+        proxy.ctl("reload");
+        // It would go on as long as its client, which has no request.
+        drop(connection.await);
+        drop(client);
+    });
+    let last = kept.get("/");
+    assert_eq!(
+        (last.text(), last.header("connection")),
+        ("x", Some("close"))
+    );
+    assert_eq!(stays.get("/").header("connection"), None);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use super::support::{Authority, Client, LIMIT, Origin, Proxy, Trust, connected, until, web};
+use super::support::{Authority, Client, LIMIT, Origin, Proxy, Trust, connected, two, until, web};
 
 /// Asks without end, until it is told to stop, and counts the answers.
 struct Load<'a> {
@@ -262,6 +262,57 @@ fn what_the_next_process_does_not_want_is_closed_and_what_is_new_is_opened() {
     assert_eq!(proxy.connect().get("/").text(), "x");
     assert!(proxy.ended().success());
     assert!(!old.exists() && new.exists());
+    proxy.end_successor();
+}
+
+#[test]
+fn clients_of_http_2_are_told_at_once_to_connect_anew() {
+    let origin = Origin::named("x");
+    let config = web("", "", &[&origin]);
+    // Longer than the test may take.
+    let proxy = Proxy::start_with("drain = \"10m\"", &config);
+    two::run(async {
+        let (mut client, connection) = two::TwoClient::watched(proxy.address("web")).await;
+        assert_eq!(client.get("/").await.text(), "x");
+        proxy.upgrade();
+        // It would go on as long as its client, which has no request.
+        drop(connection.await);
+        drop(client);
+        let mut client = two::TwoClient::connect(proxy.address("web")).await;
+        assert_eq!(client.get("/").await.text(), "x");
+    });
+    proxy.end_successor();
+}
+
+/// Asks for something, and says whether a session was resumed for it.
+fn resumes(proxy: &Proxy, trust: &Trust) -> bool {
+    let mut client = trust.connect(proxy.address("web"), "a.example");
+    assert_eq!(client.get("/").text(), "x");
+    client.is_resumed()
+}
+
+#[test]
+fn sessions_of_tls_are_resumed_with_the_next_process_unless_it_lets_others_in() {
+    let (origin, authority) = (Origin::named("x"), Authority::new("a"));
+    let (web_cert, own) = (
+        authority.issue("web", &["a.example"]),
+        authority.issue("own", &["c"]),
+    );
+    let tls = format!("[listener.web.tls]\n{}\n", web_cert.config("certificate"));
+    let config = web("", "", &[&origin]).replace("[pool.app]", &format!("{tls}[pool.app]"));
+    let proxy = Proxy::start(&config);
+    let mut last = None;
+    for version in rustls::ALL_VERSIONS {
+        let trust = Trust::with(&authority, &[version], Some(&own));
+        assert!(!resumes(&proxy, &trust), "{version:?}");
+        proxy.upgrade();
+        assert!(resumes(&proxy, &trust), "{version:?}");
+        last = Some(trust);
+    }
+    let ca = format!("[listener.web.tls]\nclient_ca = {:?}\n", authority.ca());
+    proxy.edit("[listener.web.tls]\n", &ca);
+    proxy.upgrade();
+    assert!(!resumes(&proxy, &last.unwrap()), "others are let in");
     proxy.end_successor();
 }
 

@@ -2,9 +2,9 @@
 //! of its route.
 //!
 //! ```text
-//!  preface ──▶ streams ──▶ none for timeouts.keep_alive, or the proxy ends ──▶ GOAWAY ──▶ end
-//!                 │                                                              ▲
-//!                 └── too many frames of no use ── ENHANCE_YOUR_CALM ────────────┘
+//!  preface ──▶ streams ──▶ none for timeouts.keep_alive, or its listener ends ──▶ GOAWAY ──▶ end
+//!                 │                                                                 ▲
+//!                 └── too many frames of no use ── ENHANCE_YOUR_CALM ───────────────┘
 //! ```
 
 use std::future::poll_fn;
@@ -169,7 +169,7 @@ async fn streams(
     connection: &mut Connection<Wire<'_>, Bytes>,
 ) -> End {
     let times = front.config.timeouts;
-    let mut closing = taken.closing.clone();
+    let mut stopped = pin!(taken.stopped());
     let mut serving = Serving {
         taken,
         front,
@@ -194,7 +194,7 @@ async fn streams(
         let event = tokio::select! {
             biased;
             () = line.flooded.notified() => Event::Flooded,
-            _ = closing.wait_for(|closing| *closing), if !is_ending => Event::Closing,
+            () = &mut stopped, if !is_ending => Event::Closing,
             accepted = accepted => Event::Accepted(accepted),
             Some(_) = tasks.join_next(), if !tasks.is_empty() => Event::StreamEnded,
             () = sleep_until(look) => Event::Look,
@@ -246,6 +246,8 @@ impl Serving<'_> {
                 self.ends();
             }
             Event::Flooded => return Some(End::Said),
+            // What is on its way is still answered: the GOAWAY names the last request a round trip
+            // later.
             Event::Closing => {
                 connection.graceful_shutdown();
                 self.ends();

@@ -11,6 +11,7 @@ use ::http::{HeaderMap, Method, Request, Response};
 use bytes::Bytes;
 use evenkeel::net::{TcpListener, TcpStream};
 use evenkeel::runtime::Runtime;
+use evenkeel::task::JoinHandle;
 use evenkeel::time::timeout;
 use h2::client::SendRequest;
 use h2::server::SendResponse;
@@ -53,6 +54,13 @@ impl TwoClient {
         let (send, connection) = h2::client::handshake(stream).await.unwrap();
         drop(evenkeel::spawn(connection));
         Self(send)
+    }
+
+    /// The same, with the task that ends with the connection.
+    pub(crate) async fn watched(address: &str) -> (Self, JoinHandle<Result<(), h2::Error>>) {
+        let stream = TcpStream::connect(address).await.unwrap();
+        let (send, connection) = h2::client::handshake(stream).await.unwrap();
+        (Self(send), evenkeel::spawn(connection))
     }
 
     pub(crate) async fn get(&mut self, path: &str) -> TwoAnswer {
