@@ -3,6 +3,9 @@
 
 Sockets that are passed on as descriptors (`fd@N`) are served by connections of their own: bytes
 are passed on in both directions, and ends too. EVENKEEL_PROXY is the path of the program.
+
+Sections that only show what has come to them, such as on which connection, are served by HAProxy
+itself: those that EVENKEEL_SHOWING names, with HAPROXY_ITSELF as the path of that program.
 """
 
 import os
@@ -91,6 +94,24 @@ def without_descriptors(text, admin):
     return "\n".join(lines) + "\n"
 
 
+def parted(text, showing):
+    """The configuration without the sections that only show, and one of these with what they
+    inherit."""
+    ours, theirs, target = [], [], None
+    for line in text.splitlines():
+        words = line.split()
+        if words and words[0] in ("global", "defaults"):
+            target = [ours, theirs]
+        elif words and words[0] in ("frontend", "backend", "listen"):
+            target = [theirs] if words[1] in showing else [ours]
+        # There is one socket for operators, and it is the proxy's.
+        is_for_operators = words[:2] == ["stats", "socket"]
+        for lines in target or [ours]:
+            if not (is_for_operators and lines is theirs):
+                lines.append(line)
+    return "\n".join(ours) + "\n", "\n".join(theirs) + "\n"
+
+
 def main():
     arguments, files, words = sys.argv[1:], [], set()
     while arguments:
@@ -106,7 +127,18 @@ def main():
         return 0
     directory = tempfile.mkdtemp(prefix="evenkeel-")
     admin = os.path.join(directory, "admin")
-    text = without_descriptors("".join(open(file).read() for file in files), admin)
+    text = "".join(open(file).read() for file in files)
+    showing = os.environ.get("EVENKEEL_SHOWING", "").split()
+    shower = None
+    if showing:
+        text, shown = parted(text, showing)
+        file = os.path.join(directory, "shows.cfg")
+        with open(file, "w") as out:
+            out.write(shown)
+        if "-c" not in words:
+            command = [os.environ["HAPROXY_ITSELF"], "-db", "-f", file]
+            shower = subprocess.Popen(command, close_fds=False)
+    text = without_descriptors(text, admin)
     source, config = (os.path.join(directory, name) for name in ("haproxy.cfg", "proxy.toml"))
     with open(source, "w") as out:
         out.write(text)
@@ -123,6 +155,9 @@ def main():
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: (ended.append(1), child.kill()))
     code = child.wait()
+    if shower:
+        shower.kill()
+        shower.wait()
     if ended:
         # As HAProxy ends.
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -5,7 +5,10 @@
 
 The files are HAProxy's, under the GPL, and none of them is here: they are fetched into
 target/conformance, or taken from a clone that --repository names. Each configuration goes through
-`evenkeel-proxy convert`. Needs varnishtest (the package varnish), git and python3.
+`evenkeel-proxy convert`. Needs varnishtest (the package varnish), git and python3.11 or newer.
+
+Why scenarios fail stands in causes.toml. One that fails and has no cause there, or passes and has
+one, is an error.
 """
 
 import argparse
@@ -15,11 +18,14 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 FOLDERS = ["http-messaging", "connection", "balance", "checks"]
 LIMIT_S = 20
+# Sections that only show what comes to them, by what HAProxy alone knows: it serves them itself.
+SHOWING = {"connection/http_reuse_always": "receiver"}
 
 
 def fetched(repository, revision):
@@ -63,9 +69,17 @@ def reason(output):
     return "it did not end in time"
 
 
-def run(scenario, program, proxy):
-    environment = dict(os.environ, HAPROXY_PROGRAM=str(program), EVENKEEL_PROXY=str(proxy),
-                       HAPROXY_TEST_TIMEOUT="5s")
+def causes():
+    """The cause of each scenario that is known to fail."""
+    text = (HERE / "causes.toml").read_text()
+    listed = tomllib.loads(text)["cause"]
+    return {name: cause["why"] for cause in listed for name in cause["scenarios"]}
+
+
+def run(scenario, name, program, options):
+    environment = dict(os.environ, HAPROXY_PROGRAM=str(program), HAPROXY_TEST_TIMEOUT="5s",
+                       EVENKEEL_PROXY=str(options.proxy), HAPROXY_ITSELF=str(options.haproxy),
+                       EVENKEEL_SHOWING=SHOWING.get(name, ""))
     command = ["varnishtest", "-t", str(LIMIT_S), "-Dno-htx=", str(scenario)]
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True,
@@ -89,24 +103,34 @@ def main():
     options = parser.parse_args()
     if not shutil.which("varnishtest"):
         sys.exit("error: varnishtest is not installed: it is in the package varnish")
-    proxy = pathlib.Path(options.proxy).resolve()
-    if not proxy.is_file():
-        sys.exit(f"error: {proxy} is not there: build it by `cargo build -p proxy`")
+    options.proxy = pathlib.Path(options.proxy).resolve()
+    if not options.proxy.is_file():
+        sys.exit(f"error: {options.proxy} is not there: build it by `cargo build -p proxy`")
     folder = fetched(options.repository, options.revision)
-    counts = {}
+    known, by_cause, counts, wrong = causes(), {}, {}, []
     print("| scenario | HAProxy | evenkeel-proxy | why not |\n|---|---|---|---|")
     for part in FOLDERS:
         for scenario in sorted((folder / part).glob("*.vtc")):
             name = f"{part}/{scenario.stem}"
             if options.names and not any(word in name for word in options.names):
                 continue
-            peer = run(scenario, options.haproxy, proxy)[0] if options.haproxy else "-"
-            ours, why = run(scenario, HERE / "haproxy.py", proxy)
+            peer = run(scenario, name, options.haproxy, options)[0] if options.haproxy else "-"
+            ours, why = run(scenario, name, HERE / "haproxy.py", options)
             counts[(peer, ours)] = counts.get((peer, ours), 0) + 1
+            cause = known.get(name)
+            if (ours == "fails") != (cause is not None):
+                wrong.append(f"{name} {ours}: {cause or why or 'no cause is known'}")
+            if ours == "fails" and cause:
+                by_cause[cause] = by_cause.get(cause, 0) + 1
             print(f"| {name} | {peer} | {ours} | {why.replace('|', '/')[:90]} |", flush=True)
     for (peer, ours), count in sorted(counts.items()):
         print(f"HAProxy {peer}, evenkeel-proxy {ours}: {count}")
+    for cause, count in sorted(by_cause.items(), key=lambda one: -one[1]):
+        print(f"{count:3} {cause}")
+    for line in wrong:
+        print(f"NOT AS IN causes.toml: {line}")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
