@@ -364,6 +364,7 @@ pub(super) fn plan_of(
         is_old: request.minor_version == 0,
         persists: request.persists,
         upgrade: request.upgrade.map(<[u8]>::to_vec),
+        websocket_key: None,
         binds: request.binds,
         is_grpc: two::is_grpc(request.headers),
         passage,

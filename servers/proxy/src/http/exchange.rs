@@ -65,6 +65,8 @@ pub(super) struct Plan {
     pub(super) persists: bool,
     /// The protocol to which the client wants to change.
     pub(super) upgrade: Option<Vec<u8>>,
+    /// What a server has to know of to change to WebSockets with a client of HTTP/2.
+    pub(super) websocket_key: Option<String>,
     /// It logs in for the whole connection, which is then for nobody else.
     pub(super) binds: bool,
     /// What the configuration changes.

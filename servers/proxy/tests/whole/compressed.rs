@@ -5,8 +5,10 @@ use std::io::{Read, Write};
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
+use ::http::Method;
 use serde_json::Value;
 
+use super::support::two::{TwoClient, TwoOrigin, give, request, run, web_two, whole};
 use super::support::{Answer, Client, LIMIT, Origin, Proxy, Reply, pattern, until, web};
 
 fn text() -> String {
@@ -43,6 +45,74 @@ fn decoded(answer: &Answer) -> Vec<u8> {
         other => panic!("{other:?}"),
     }
     out
+}
+
+/// Asks by HTTP/2.
+async fn ask_two(client: &mut TwoClient, path: &str, accept: &str) -> Answer {
+    let request = request(Method::GET, path).header("accept-encoding", accept);
+    let request = request.body(()).unwrap();
+    let (response, _) = client.0.send_request(request, true).unwrap();
+    let answer = whole(response.await.unwrap()).await.unwrap();
+    let mut head = format!("HTTP/2.0 {}\r\n", answer.status);
+    for (name, value) in &answer.headers {
+        let _ = write!(head, "{name}: {}\r\n", value.to_str().unwrap());
+    }
+    Answer {
+        status: answer.status,
+        head: head.to_ascii_lowercase(),
+        body: answer.body,
+        trailers: String::new(),
+    }
+}
+
+#[test]
+fn an_answer_is_compressed_where_a_client_or_a_server_speaks_http2() {
+    let one = Origin::http(|asked| match &*asked.line {
+        "GET /short" => reply("", b"short"),
+        _ => reply("ETag: \"x\"\r\nAccept-Ranges: bytes\r\n", text().as_bytes()),
+    });
+    let two = TwoOrigin::serving(100, |request, mut respond, _| async move {
+        let response = ::http::Response::builder()
+            .header("content-type", "text/html")
+            .header("etag", "\"x\"")
+            .body(())
+            .unwrap();
+        let mut stream = respond.send_response(response, false).unwrap();
+        give(&mut stream, text().as_bytes()).await;
+        drop((request, stream.send_data(bytes::Bytes::new(), true)));
+    });
+    let proxies = [
+        Proxy::start(&web("compress = true", "", &[&one])),
+        Proxy::start(&web_two("compress = true", "", &[&two])),
+    ];
+    let good = |answer: &Answer, coding: &str| {
+        assert_eq!(answer.header("content-encoding"), Some(coding));
+        assert_eq!(answer.header("vary"), Some("accept-encoding"));
+        assert_eq!(answer.header("etag"), Some("w/\"x\""));
+        assert_eq!(answer.header("accept-ranges"), None);
+        assert_eq!(answer.header("content-length"), None);
+        assert!(decoded(answer) == text().as_bytes(), "{coding}");
+    };
+    run(async {
+        for proxy in &proxies {
+            let mut client = TwoClient::connect(proxy.address("web")).await;
+            for coding in ["gzip", "br", "zstd"] {
+                good(&ask_two(&mut client, "/", coding).await, coding);
+            }
+            let plain = ask_two(&mut client, "/", "identity").await;
+            assert_eq!(plain.header("content-encoding"), None);
+            assert_eq!(plain.header("vary"), Some("accept-encoding"));
+            assert_eq!(plain.header("etag"), Some("\"x\""));
+            assert!(plain.body == text().as_bytes());
+        }
+        let mut client = TwoClient::connect(proxies[0].address("web")).await;
+        let short = ask_two(&mut client, "/short", "gzip").await;
+        assert_eq!((short.header("vary"), &*short.body), (None, &b"short"[..]));
+    });
+    let mut client = proxies[1].connect();
+    for coding in ["gzip", "br", "zstd"] {
+        good(&ask(&mut client, "/", coding), coding);
+    }
 }
 
 #[test]

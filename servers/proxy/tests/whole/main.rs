@@ -26,6 +26,7 @@ mod tls_ends;
 mod tls_servers;
 mod two;
 mod two_limits;
+mod two_tunnels;
 mod upgrade;
 mod upgrade_fails;
 mod watch;

@@ -187,7 +187,10 @@ fn parsed(bytes: &[u8], plan: &Plan) -> Result<Answer, Fault> {
         headers.insert(header::CONTENT_LENGTH, length.into());
     }
     Ok(Answer {
-        status: status(response.status)?,
+        status: match (response.status, &plan.upgrade) {
+            (101, Some(_)) => StatusCode::SWITCHING_PROTOCOLS,
+            (other, _) => status(other)?,
+        },
         headers,
         framing: response.framing,
         persists: response.persists,
@@ -254,9 +257,12 @@ pub(super) fn lines(headers: &HeaderMap) -> Vec<Header<'_>> {
 }
 
 impl Answer {
-    /// Makes the changes of the configuration.
-    pub(super) fn change(&mut self, plan: &Plan, server: &Server) {
+    /// Makes the changes of the configuration. Returns the server's tag, unless they drop it.
+    pub(super) fn change(&mut self, plan: &Plan, server: &Server) -> Option<HeaderValue> {
         let headers = &mut self.headers;
+        let tag = headers.get(header::ETAG).cloned();
+        let passage = plan.passage.as_ref();
+        let is_dropped = passage.is_some_and(|passage| passage.drops_of_response("etag"));
         if let Some(passage) = &plan.passage {
             let dropped: Vec<HeaderName> = headers
                 .keys()
@@ -273,10 +279,16 @@ impl Answer {
         {
             headers.append(header::SET_COOKIE, value);
         }
+        tag.filter(|_| !is_dropped)
+    }
+
+    /// Whether the protocol changes, for which was asked then.
+    pub(super) fn upgrades(&self) -> bool {
+        self.status == StatusCode::SWITCHING_PROTOCOLS
     }
 
     pub(super) fn is_interim(&self) -> bool {
-        self.status.is_informational()
+        self.status.is_informational() && !self.upgrades()
     }
 
     /// The head as HTTP/1.1, with its end.

@@ -106,29 +106,36 @@ pub(super) async fn pipe(
         if let (Piece::Data(bytes) | Piece::Last(bytes), Some(noted)) = (&piece, noted) {
             noted.add(bytes.len() as u64);
         }
-        {
-            let mut sending = pin!(async {
-                match piece {
-                    Piece::Data(bytes) => sink.send(bytes, false).await,
-                    Piece::Last(bytes) => sink.send(bytes, true).await,
-                    Piece::End(trailers) => sink.end(trailers).await,
-                }
-            });
-            let first = poll_fn(|cx| Poll::Ready(sending.as_mut().poll(cx))).await;
-            let sent = match first {
-                Poll::Ready(sent) => sent,
-                Poll::Pending => {
-                    // Whoever waits holds memory meanwhile.
-                    let _taken = all.take(source.held()).ok_or(Broken::Full)?;
-                    sending.await
-                }
-            };
-            sent.map_err(|_| Broken::To)?;
-        }
+        deliver(sink, piece, all, source.held()).await?;
         if is_end {
             return Ok(());
         }
         source.release();
         checkpoint().await;
     }
+}
+
+/// Sends a piece. While that waits, so much memory is held.
+pub(super) async fn deliver(
+    sink: &mut Sink<'_>,
+    piece: Piece,
+    all: &Arc<All>,
+    held: usize,
+) -> Result<(), Broken> {
+    let mut sending = pin!(async {
+        match piece {
+            Piece::Data(bytes) => sink.send(bytes, false).await,
+            Piece::Last(bytes) => sink.send(bytes, true).await,
+            Piece::End(trailers) => sink.end(trailers).await,
+        }
+    });
+    let sent = match poll_fn(|cx| Poll::Ready(sending.as_mut().poll(cx))).await {
+        Poll::Ready(sent) => sent,
+        Poll::Pending => {
+            // Whoever waits holds memory meanwhile.
+            let _taken = all.take(held).ok_or(Broken::Full)?;
+            sending.await
+        }
+    };
+    sent.map_err(|_| Broken::To)
 }

@@ -7,6 +7,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use ::http::StatusCode;
 use bytes::BytesMut;
 use evenkeel::time::Instant;
 use h2::RecvStream;
@@ -15,18 +16,23 @@ use super::super::exchange::{Client, End, Fault, Plan, no_server, refused};
 use super::super::framing::Framing;
 use super::super::patience::Patience;
 use super::super::refusal::Refusal;
-use super::answer::{Awaited, Trouble};
+use super::answer::{Answer, Awaited, Trouble};
 use super::body::{Broken, broken, pipe};
+use super::held::All;
 use super::reply::Reply;
 use super::servers::Place;
 use super::sink::Sink;
 use super::source::Source;
+use super::squeeze::{self, squeezed};
+use super::tunnel::{self, Tunnel};
 use super::upload::{Upload, answered};
 use crate::access_log::Note;
+use crate::compress::Form;
 use crate::counters::Counter;
 use crate::pool::{Dialled, Lease, Server, dial, dial_two};
 use crate::server::Front;
 use crate::socket::Ends;
+use crate::stream::Stream;
 
 /// A request.
 #[derive(Debug)]
@@ -42,6 +48,14 @@ pub(super) struct Call<'a> {
 enum Called {
     One(Dialled),
     Two(Lease, Place),
+}
+
+/// What an attempt comes to.
+enum Whole {
+    /// The answer, to its end.
+    Done(Done),
+    /// The head of an answer by which the protocol changes.
+    Opened(Answer),
 }
 
 /// What is left after an answer.
@@ -106,9 +120,16 @@ pub(in super::super) async fn forward(client: Client<'_>, plan: &Plan) -> Result
 pub(super) fn of_client(front: &Front, plan: &Plan) -> Patience {
     let config = &front.config;
     match plan.is_grpc {
+        // Nothing of a tunnel comes before it is one.
+        _ if is_tunnel(plan) => tunnel::patience(),
         true => Patience::each(config.timeouts.idle),
         false => Patience::in_all(config.timeouts.body, config.body_rate_min),
     }
+}
+
+/// Whether a client of HTTP/2 asks for another protocol.
+fn is_tunnel(plan: &Plan) -> bool {
+    plan.upgrade.is_some() && plan.two.is_none()
 }
 
 /// The server's time.
@@ -209,7 +230,12 @@ async fn once(call: &mut Call<'_>, plan: &Plan, called: Called) -> Result<End, T
             let head = plan.head.clone();
             let sink = Sink::one(&stream, head, is_chunked, patience, &counters.bytes_in);
             let awaited = Awaited::one(&stream, &mut arrived, &counters.bytes_out);
-            let done = both(call, plan, &server, sink, awaited).await?;
+            let done = match both(call, plan, &server, sink, awaited).await? {
+                Whole::Done(done) => done,
+                Whole::Opened(answer) => {
+                    opened(call, plan, (&server, &stream), answer, &mut arrived).await?
+                }
+            };
             let is_shared =
                 done.server_persists && !plan.binds && server.config.send_proxy.is_none();
             let config = &plan.pool.config;
@@ -233,7 +259,10 @@ async fn once(call: &mut Call<'_>, plan: &Plan, called: Called) -> Result<End, T
             let (response, mut body) = sent.map_err(|error| Trouble::Refused(broken(error)))?;
             let sink = Sink::two(&mut body, place.line(), patience);
             let awaited = Awaited::Two(response);
-            let done = both(call, plan, lease.server(), sink, awaited).await?;
+            // A request to a server of HTTP/2 asks for no other protocol.
+            let Whole::Done(done) = both(call, plan, lease.server(), sink, awaited).await? else {
+                return Err(Fault::Server("changed the protocol, unasked".to_owned()).into());
+            };
             done.tell(plan, lease.index());
             Ok(done.end)
         }
@@ -247,7 +276,7 @@ async fn both<'s>(
     server: &'s Server,
     mut sink: Sink<'s>,
     mut awaited: Awaited<'s>,
-) -> Result<Done, Trouble> {
+) -> Result<Whole, Trouble> {
     let Call {
         front, up, reply, ..
     } = call;
@@ -268,9 +297,15 @@ async fn both<'s>(
     if let Some(note) = &plan.note {
         note.answered(answer.status.as_u16());
     }
-    answer.change(plan, server);
+    let form = squeeze::form(&answer, plan);
+    let tag = answer.change(plan, server);
+    if answer.upgrades() {
+        return Ok(Whole::Opened(answer));
+    }
     let (framing, persists, status) = (answer.framing, answer.persists, answer.status.as_u16());
-    let has_end = matches!(reply, Reply::Two { .. }) || !plan.is_old || framing != Framing::Chunked;
+    squeeze::coded(&mut answer, &form, tag);
+    let sent_as = answer.framing;
+    let has_end = matches!(reply, Reply::Two { .. }) || !plan.is_old || sent_as != Framing::Chunked;
     let is_cut = has_body && !upload.is_whole;
     let closes = !plan.persists || !has_end || front.is_closing() || is_cut;
     let mut down = awaited.source(framing, body, (front, plan), &server.counters.bytes_out);
@@ -278,8 +313,9 @@ async fn both<'s>(
         None => Ok(()),
         Some(mut sink) => {
             let noted = noted(plan, |note| &note.bytes_out);
-            let download = pipe(&mut down, &mut sink, all, noted);
-            upload.beside(download).await
+            upload
+                .beside(download(&mut down, &mut sink, all, form, noted))
+                .await
         }
     };
     let is_broken = matches!(result, Err(Broken::From(_) | Broken::Bad(_)));
@@ -295,12 +331,68 @@ async fn both<'s>(
         // What waits in the system's buffers is not kept for one who does not take it.
         Err(Broken::To | Broken::Full) => End::Reset,
     };
-    Ok(Done {
+    Ok(Whole::Done(Done {
         server_persists: persists && is_whole && result.is_ok(),
         status,
         is_broken,
         end,
-    })
+    }))
+}
+
+/// Sends the body of an answer.
+async fn download(
+    down: &mut Source<'_>,
+    sink: &mut Sink<'_>,
+    all: &Arc<All>,
+    form: Form,
+    noted: Option<&Counter>,
+) -> Result<(), Broken> {
+    match form {
+        // Few answers are compressed: the others keep no room for it.
+        Form::Squeezed(by) => Box::pin(squeezed(down, sink, all, by, noted)).await,
+        Form::Fixed | Form::Plain => pipe(down, sink, all, noted).await,
+    }
+}
+
+/// Passes on what follows an answer by which the protocol has changed.
+async fn opened(
+    call: &mut Call<'_>,
+    plan: &Plan,
+    (server, origin): (&Server, &Stream),
+    answer: Answer,
+    arrived: &mut BytesMut,
+) -> Result<Done, Trouble> {
+    if !tunnel::belongs(&answer.headers, plan.websocket_key.as_deref()) {
+        let why = "agreed to a WebSocket, and not to the one that was asked for";
+        return Err(Fault::Server(why.to_owned()).into());
+    }
+    let Call {
+        front, up, reply, ..
+    } = call;
+    let front = *front;
+    let done = |end, is_broken| Done {
+        end,
+        status: StatusCode::SWITCHING_PROTOCOLS.as_u16(),
+        is_broken,
+        server_persists: false,
+    };
+    let answer = tunnel::opened(answer);
+    let Some(down) = reply.begin(answer, true, front, plan)? else {
+        return Ok(done(End::Close, false));
+    };
+    let tunnel = Tunnel {
+        up,
+        down,
+        origin,
+        arrived,
+        counters: [&server.counters.bytes_in, &server.counters.bytes_out],
+    };
+    let idle = front.config.timeouts.idle;
+    match tunnel.run(plan, &front.held, idle).await {
+        Ok(()) => Ok(done(End::Close, false)),
+        // Whose fault that is, nobody knows.
+        Err(_) => Ok(done(End::Reset, false)),
+    }
 }
 
 /// What counts for the log.

@@ -150,7 +150,8 @@ fn builder(front: &Front) -> Builder {
         .initial_window_size(size(h2.window))
         .initial_connection_window_size(size(h2.connection_window))
         .max_header_list_size(size(front.config.head_bytes_max))
-        .max_send_buffer_size(PIECE_BYTES);
+        .max_send_buffer_size(PIECE_BYTES)
+        .enable_connect_protocol();
     builder
 }
 

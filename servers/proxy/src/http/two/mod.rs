@@ -9,7 +9,9 @@
 //! - `request`: what a request is in the other protocol.
 //! - `call`: one request and its answer, during whose `upload` the answer may come.
 //! - `body`: bodies between both protocols, from a `source` to a `sink`.
+//! - `squeeze`: bodies that are compressed on their way.
 //! - `answer`: the head of an answer; `reply`: how it goes to the client.
+//! - `tunnel`: what a client changes to by an extended CONNECT, such as WebSockets.
 //! - `servers`: connections to servers.
 //! - `check`: checks of servers.
 
@@ -25,6 +27,8 @@ mod request;
 mod servers;
 mod sink;
 mod source;
+mod squeeze;
+mod tunnel;
 mod upload;
 mod wire;
 

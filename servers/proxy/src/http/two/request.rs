@@ -7,11 +7,13 @@ use ::http::{HeaderName, HeaderValue, Method, Request, Uri, Version, header};
 use httparse::Header;
 
 use super::super::connection::{Planned, of_head, plan_of};
+use super::super::exchange::Plan;
 use super::super::framing::Framing;
 use super::super::head::{self, BadHead};
 use super::super::refusal::Refusal;
 use super::super::rewrite::OfRequest;
 use super::answer::lines;
+use super::tunnel;
 use crate::access_log::Note;
 use crate::pool::Pool;
 use crate::server::Front;
@@ -121,21 +123,51 @@ pub(super) fn plan(
             value: &cookies,
         });
     }
+    let protocol = tunnel::asked(parts)?;
+    let key = match protocol {
+        Some("websocket") => Some(tunnel::key()?),
+        _ => None,
+    };
+    if protocol.is_some() {
+        lines.retain(|line| !tunnel::HANDSHAKE.contains(&line.name));
+    }
+    if let Some(key) = &key {
+        let (name, value) = (tunnel::HANDSHAKE[0], key.as_bytes());
+        lines.push(Header { name, value });
+    }
     let refused = |bad: BadHead| of_head(&bad);
     // Lengths that contradict the body are refused by h2; two are refused here.
     let framing = match Framing::said(&lines, 1).map_err(refused)? {
-        _ if !has_body => Framing::None,
+        // What follows is of the other protocol.
+        _ if !has_body || protocol.is_some() => Framing::None,
         Some(Framing::Length(length)) => Framing::Length(length),
         _ => Framing::Chunked,
     };
     let target = parts.uri.path_and_query().map_or("/", |path| path.as_str());
     let authority = parts.uri.authority().map(|authority| authority.as_str());
-    let method = parts.method.as_str();
+    // As servers know it.
+    let method = match protocol {
+        Some(_) => "GET",
+        None => parts.method.as_str(),
+    };
     let request = head::Request::of_two(method, target, authority, &lines, framing);
-    let request = request.map_err(refused)?;
+    let mut request = request.map_err(refused)?;
+    request.upgrade = protocol.map(str::as_bytes);
     let length = lines
         .iter()
         .map(|line| line.name.len() + line.value.len() + 4)
         .sum();
-    plan_of(&request, length, front, of, note)
+    let planned = plan_of(&request, length, front, of, note)?;
+    match planned {
+        Planned::Forward(plan) if protocol.is_some() && plan.two.is_some() => {
+            let why = "the servers behind speak HTTP/2, and other protocols are spoken with those \
+                       that speak HTTP/1.1: ask for something else";
+            Err(Refusal::new(501, why))
+        }
+        Planned::Forward(plan) => Ok(Planned::Forward(Plan {
+            websocket_key: key,
+            ..plan
+        })),
+        answer => Ok(answer),
+    }
 }
