@@ -34,7 +34,7 @@ fn notify(what: &[NotifyState<'_>]) {
 /// The file with the process id of the one that serves. It is removed when this is dropped, unless
 /// another process has written its own.
 #[derive(Debug)]
-pub struct PidFile(PathBuf);
+pub struct PidFile(Option<PathBuf>);
 
 impl PidFile {
     /// Writes it, in one step for whoever reads.
@@ -50,7 +50,7 @@ impl PidFile {
         let written = std::fs::write(&beside, format!("{id}\n"))
             .and_then(|()| std::fs::rename(&beside, path));
         match written {
-            Ok(()) => Ok(Self(path.to_owned())),
+            Ok(()) => Ok(Self(Some(path.to_owned()))),
             Err(error) => {
                 let _ = std::fs::remove_file(&beside);
                 let said = format!("process.pid_file {}: {error}", path.display());
@@ -58,13 +58,20 @@ impl PidFile {
             }
         }
     }
+
+    /// Leaves the file to a process that has taken over, and writes its own there: that could come
+    /// between a look at the file and its end.
+    pub fn leave(mut self) {
+        self.0 = None;
+    }
 }
 
 impl Drop for PidFile {
     fn drop(&mut self) {
+        let Some(path) = &self.0 else { return };
         let id = std::process::id().to_string();
-        if std::fs::read_to_string(&self.0).is_ok_and(|text| text.trim_end() == id) {
-            let _ = std::fs::remove_file(&self.0);
+        if std::fs::read_to_string(path).is_ok_and(|text| text.trim_end() == id) {
+            let _ = std::fs::remove_file(path);
         }
     }
 }
@@ -82,6 +89,8 @@ mod tests {
         assert_eq!(text, format!("{}\n", std::process::id()));
         drop(file);
         assert!(!path.exists());
+        PidFile::write(&path).unwrap().leave();
+        assert!(path.exists(), "another process writes its own there");
         let file = PidFile::write(&path).unwrap();
         std::fs::write(&path, "1\n").unwrap();
         drop(file);

@@ -105,7 +105,9 @@ async fn serve(path: &Path, config: Config, predecessor: Option<Predecessor>) ->
     if left > 0 {
         eprintln!("evenkeel-proxy: connections that were cut off: {left}");
     }
-    drop(pid_file);
+    if let (Some(file), true) = (pid_file, is_followed) {
+        file.leave();
+    }
     Ok(ExitCode::SUCCESS)
 }
 
