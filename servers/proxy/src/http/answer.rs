@@ -119,14 +119,7 @@ fn parsed(head: &[u8], plan: &Plan, server: &Server) -> Result<Answer, Fault> {
     let response = Response::parse(head, plan.is_for_head, &mut storage);
     let response = response.map_err(|bad| malformed(&bad))?;
     let upgrades = response.status == 101;
-    let mut protocols = (response.headers.iter())
-        .filter(|header| header.name.eq_ignore_ascii_case("upgrade"))
-        .map(|header| header.value);
-    let is_asked = match (&plan.upgrade, protocols.next(), protocols.next()) {
-        (Some(asked), Some(protocol), None) => protocol.eq_ignore_ascii_case(asked),
-        _ => false,
-    };
-    if upgrades && !is_asked {
+    if upgrades && !agrees(&response, plan) {
         return Err(Fault::Server("changed the protocol, unasked".to_owned()));
     }
     let form = form(&response, plan);
@@ -161,6 +154,17 @@ fn parsed(head: &[u8], plan: &Plan, server: &Server) -> Result<Answer, Fault> {
             Form::Fixed | Form::Plain => None,
         },
     })
+}
+
+/// Whether an answer names the protocol to which the client wants to change, and no other one.
+pub(super) fn agrees(response: &Response<'_>, plan: &Plan) -> bool {
+    let mut protocols = (response.headers.iter())
+        .filter(|header| header.name.eq_ignore_ascii_case("upgrade"))
+        .map(|header| header.value);
+    match (&plan.upgrade, protocols.next(), protocols.next()) {
+        (Some(asked), Some(protocol), None) => protocol.eq_ignore_ascii_case(asked),
+        _ => false,
+    }
 }
 
 /// Whether the body is compressed on its way.

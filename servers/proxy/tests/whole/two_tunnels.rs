@@ -37,7 +37,10 @@ fn echo() -> Origin {
             (_, Some(key)) => format!("Sec-WebSocket-Accept: {}\r\n", accept(key)),
             _ => String::new(),
         };
-        let protocol = request.header("upgrade").unwrap_or_default();
+        let protocol = match &*request.line {
+            "GET /strange" => "strange".to_owned(),
+            _ => request.header("upgrade").unwrap_or_default(),
+        };
         let head = format!(
             "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\
              {accept}Sec-WebSocket-Protocol: chat\r\n\r\nhello "
@@ -141,7 +144,11 @@ fn a_websocket_that_cannot_be_had_is_refused_and_one_that_is_cut_off_ends_so() {
     let to_two = Proxy::start(&web_two("", "", &[&two]));
     run(async {
         let mut client = TwoClient::connect(proxy.address("web")).await;
-        for (path, protocol, status) in [("/other", "websocket", 502), ("/chat", "a b", 400)] {
+        for (path, protocol, status) in [
+            ("/other", "websocket", 502),
+            ("/strange", "websocket", 502),
+            ("/chat", "a b", 400),
+        ] {
             let (answer, _) = tunnel(&mut client, path, protocol).await;
             assert_eq!(answer.unwrap().status(), status, "{path} {protocol}");
         }

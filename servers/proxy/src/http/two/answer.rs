@@ -10,6 +10,7 @@ use h2::client::ResponseFuture;
 use httparse::Header;
 use tokio::io::AsyncReadExt;
 
+use super::super::answer::agrees;
 use super::super::exchange::{Fault, Plan};
 use super::super::framing::Framing;
 use super::super::head::{self, BadHead, HeadEnd, storage};
@@ -187,9 +188,9 @@ fn parsed(bytes: &[u8], plan: &Plan) -> Result<Answer, Fault> {
         headers.insert(header::CONTENT_LENGTH, length.into());
     }
     Ok(Answer {
-        status: match (response.status, &plan.upgrade) {
-            (101, Some(_)) => StatusCode::SWITCHING_PROTOCOLS,
-            (other, _) => status(other)?,
+        status: match response.status {
+            101 if agrees(&response, plan) => StatusCode::SWITCHING_PROTOCOLS,
+            other => status(other)?,
         },
         headers,
         framing: response.framing,

@@ -370,15 +370,16 @@ async fn opened(
         front, up, reply, ..
     } = call;
     let front = *front;
-    let done = |end, is_broken| Done {
+    let done = |end| Done {
         end,
         status: StatusCode::SWITCHING_PROTOCOLS.as_u16(),
-        is_broken,
+        // Who has broken it off, nobody knows.
+        is_broken: false,
         server_persists: false,
     };
     let answer = tunnel::opened(answer);
     let Some(down) = reply.begin(answer, true, front, plan)? else {
-        return Ok(done(End::Close, false));
+        return Ok(done(End::Close));
     };
     let tunnel = Tunnel {
         up,
@@ -388,11 +389,10 @@ async fn opened(
         counters: [&server.counters.bytes_in, &server.counters.bytes_out],
     };
     let idle = front.config.timeouts.idle;
-    match tunnel.run(plan, &front.held, idle).await {
-        Ok(()) => Ok(done(End::Close, false)),
-        // Whose fault that is, nobody knows.
-        Err(_) => Ok(done(End::Reset, false)),
-    }
+    Ok(match tunnel.run(plan, &front.held, idle).await {
+        Ok(()) => done(End::Close),
+        Err(_) => done(End::Reset),
+    })
 }
 
 /// What counts for the log.
