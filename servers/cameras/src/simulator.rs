@@ -2,15 +2,17 @@
 //!
 //! Each answers RTSP at `/cam0`, `/cam1` and so on, and sends the same pictures again and again,
 //! one write for each packet, as cameras do. They have threads of their own and share no code with
-//! the server's way of sending.
+//! the server's way of sending. Grey pictures say which they are, and when they were sent.
 
 mod dialogue;
 mod packets;
 mod picture;
 mod sender;
+mod stamp;
 
 pub use packets::{NoStream, PAYLOAD_MAX, Stream};
 pub use picture::Pictures;
+pub use stamp::{DIGITS, Stamp, stamps};
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,6 +1,7 @@
 //! Pictures cut into packets once, for all cameras and rounds.
 
 use super::picture::Pictures;
+use super::stamp;
 use crate::media::h264;
 
 /// The largest payload, so that a packet in a connection has 1 460 bytes: a TCP segment on
@@ -81,6 +82,15 @@ impl Stream {
             pictures.push(payloads(&picture));
         }
         Ok(Self { sps, pps, pictures })
+    }
+
+    /// For each picture, where its stamp goes: the payload, and the place in it. Files have none.
+    pub(super) fn stamped(&self) -> Vec<Option<(usize, usize)>> {
+        let place = |payloads: &Vec<Vec<u8>>| {
+            let mut places = payloads.iter().enumerate();
+            places.find_map(|(index, payload)| Some((index, stamp::place(payload)?)))
+        };
+        self.pictures.iter().map(place).collect()
     }
 
     /// Bytes of a round, as they go over the wire, and packets.

@@ -2,7 +2,9 @@
 //!
 //! Key frames have macroblocks that are predicted from nothing and have no residue, 8 bits each.
 //! The other pictures skip all macroblocks. What is missing to the wanted size is supplemental
-//! information, which decoders pass over.
+//! information, which decoders pass over. It begins with room for a stamp.
+
+use super::stamp::{DIGITS, MARK};
 
 /// A parameter set and pictures of one size.
 #[derive(Clone, Debug)]
@@ -101,15 +103,19 @@ impl Pictures {
     }
 }
 
-/// Supplemental information of this length that means nothing to anybody.
+/// Supplemental information of this length behind its identifier: room for a stamp, and what means
+/// nothing to anybody.
 fn information(len: usize, seed: u64) -> Vec<u8> {
     let mut unit = vec![0x06, 5];
     let len = len + 16;
     unit.extend(std::iter::repeat_n(255, len / 255));
     unit.push((len % 255) as u8);
+    unit.extend(MARK);
+    let room = DIGITS.min(len - MARK.len());
+    unit.extend(std::iter::repeat_n(b'0', room));
     // Bytes from 1 on: there are no start codes in them.
     let mut state = seed | 1;
-    unit.extend((0..len).map(|_| {
+    unit.extend((MARK.len() + room..len).map(|_| {
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::Shared;
+use super::stamp::{DIGITS, Stamp};
 
 /// How long the thread sleeps between two looks. Pictures are late by that much at most.
 const NAP: Duration = Duration::from_millis(2);
@@ -27,6 +28,7 @@ struct Camera {
 
 pub(super) fn run(shared: &Shared) {
     let pause = Duration::from_secs(1) / shared.settings.rate.max(1);
+    let stamped = shared.settings.stream.stamped();
     let mut cameras: Vec<Camera> = Vec::new();
     let mut count = 0_u32;
     while !shared.ends() {
@@ -53,7 +55,7 @@ pub(super) fn run(shared: &Shared) {
             camera.catch_up(shared);
             if camera.next <= now {
                 camera.next += pause;
-                camera.send_picture(shared);
+                camera.send_picture(shared, &stamped);
             }
         }
         cameras.retain(|camera| !camera.is_gone);
@@ -62,9 +64,11 @@ pub(super) fn run(shared: &Shared) {
 }
 
 impl Camera {
-    fn send_picture(&mut self, shared: &Shared) {
+    fn send_picture(&mut self, shared: &Shared, stamped: &[Option<(usize, usize)>]) {
         let pictures = &shared.settings.stream.pictures;
         let payloads = &pictures[self.picture % pictures.len()];
+        let stamped = stamped[self.picture % pictures.len()];
+        let stamp = Stamp::now(self.picture as u32);
         self.picture += 1;
         self.timestamp = self
             .timestamp
@@ -84,6 +88,10 @@ impl Camera {
             packet.extend(self.timestamp.to_be_bytes());
             packet.extend([0, 0, 0xab, 0xcd]);
             packet.extend(payload);
+            if let Some((_, at)) = stamped.filter(|(payload, _)| *payload == index) {
+                let begins = packet.len() - payload.len() + at;
+                packet[begins..begins + DIGITS].copy_from_slice(stamp.digits().as_bytes());
+            }
             self.sequence = self.sequence.wrapping_add(1);
             self.behind.extend_from_slice(&packet);
             self.catch_up(shared);

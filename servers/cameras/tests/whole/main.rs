@@ -2,9 +2,12 @@
 
 mod ingest;
 mod limits;
+#[path = "../shared/mounted.rs"]
+mod mounted;
 mod peers;
 mod publish;
 mod recorded;
 mod reload;
+mod soak;
 mod support;
 mod view;

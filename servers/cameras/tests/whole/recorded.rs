@@ -2,15 +2,16 @@
 
 use std::path::Path;
 
+use cameras::simulator::Stream;
 use serde_json::Value;
 
-use super::support::{Program, simulator, until};
+use super::support::{Program, Sent, segments, simulator, until};
 
 fn get(program: &Program, path: &str) -> (String, Vec<u8>) {
     program.http("GET", path, "", "")
 }
 
-fn json(program: &Program, path: &str) -> Value {
+pub(crate) fn json(program: &Program, path: &str) -> Value {
     let (head, body) = get(program, path);
     serde_json::from_slice(&body).unwrap_or_else(|error| panic!("{error}: {head}"))
 }
@@ -54,6 +55,10 @@ fn a_camera_is_recorded_and_shown_and_its_files_are_complete_at_the_end() {
     let (head, page) = get(&program, "/");
     assert!(head.starts_with("HTTP/1.1 200") && page.starts_with(b"<!doctype html>"));
     program.terminate();
+    let sent = Sent::of(&Stream::synthetic(10, 4_000));
+    let read = segments(&disk.path().join("gate"), &sent);
+    let numbers: Vec<u32> = read.iter().flat_map(|it| it.numbers.clone()).collect();
+    assert!(numbers.len() > 100 && numbers.iter().copied().eq(0..numbers.len() as u32));
     let names = files(disk.path());
     let is_complete = |name: &&String| name.ends_with(".mp4") && name.contains('-');
     assert_eq!(names.len(), 2, "{names:?}");

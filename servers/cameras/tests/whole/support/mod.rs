@@ -4,10 +4,12 @@ mod camera;
 mod client;
 mod http;
 mod program;
+mod segments;
 
 pub(crate) use camera::{Camera, Reply, description};
 pub(crate) use client::Client;
 pub(crate) use program::Program;
+pub(crate) use segments::{Segment, Sent, segments};
 
 use cameras::simulator::{Settings, Simulator, Stream};
 pub(crate) use servers_common::testing::{LIMIT, until};
