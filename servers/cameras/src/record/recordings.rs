@@ -279,17 +279,18 @@ fn status<D: Disk>(name: &str, camera: &Camera<D>) -> CameraStatus {
 /// Takes groups from the hub into the backlog. It waits for nothing else, so it is never late for
 /// long, whatever disks do.
 async fn take(mut gops: Subscriber, queue: Arc<Queue>, report: Arc<Report>) {
-    let mut last: Option<Arc<Gop>> = None;
+    // The end alone: a group that was kept here would be memory of each camera.
+    let mut last_end: Option<SystemTime> = None;
     let mut missed = 0;
     loop {
         match gops.next().await {
             Event::Gop(gop) => {
                 if missed > 0 {
-                    let gap = missing(last.as_deref(), &gop, std::mem::take(&mut missed));
+                    let gap = missing(last_end, &gop, std::mem::take(&mut missed));
                     report.lost(gap);
                     queue.missing(gap);
                 }
-                last = Some(Arc::clone(&gop));
+                last_end = Some(gop.end.wall);
                 queue.push(gop);
             }
             Event::Lagged { gops } => missed += gops,
@@ -300,13 +301,13 @@ async fn take(mut gops: Subscriber, queue: Arc<Queue>, report: Arc<Report>) {
 }
 
 /// Groups that the hub no longer had.
-fn missing(before: Option<&Gop>, after: &Gop, gops: u64) -> Gap {
+fn missing(before: Option<SystemTime>, after: &Gop, gops: u64) -> Gap {
     let until_us = unix_us(after.start.wall);
     Gap {
         reason: Reason::Lagged,
         gops: u32::try_from(gops).unwrap_or(u32::MAX),
         bytes: 0,
-        from_us: before.map_or(until_us, |gop| unix_us(gop.end.wall)),
+        from_us: before.map_or(until_us, unix_us),
         until_us,
     }
 }

@@ -254,7 +254,7 @@ impl<D: Disk> Volume<D> {
         for (progress, written) in open {
             progress.set_synced(written);
         }
-        let mut error = None;
+        let (mut error, mut again) = (None, Vec::new());
         for (camera, ended) in ended {
             match ended.complete(&self.disk).await {
                 Ok(()) => {
@@ -264,11 +264,19 @@ impl<D: Disk> Volume<D> {
                 }
                 Err(failed) => {
                     error = Some(format!("cannot rename a segment of {camera}: {failed}"));
-                    self.given_up(&camera, &ended.progress);
+                    if failed.kind() == io::ErrorKind::NotFound {
+                        // Somebody else has taken it away.
+                        self.given_up(&camera, &ended.progress);
+                    } else {
+                        // A directory may need a block for the longer name, and the disk be full.
+                        again.push((camera, ended));
+                    }
                 }
             }
         }
-        self.state().error = error;
+        let mut state = self.state();
+        state.error = error;
+        state.ended.extend(again);
     }
 
     /// Counts what is there, and then keeps within the limits, until it is dropped.

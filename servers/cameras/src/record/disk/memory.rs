@@ -26,6 +26,8 @@ struct Shared {
     hangs: watch::Sender<bool>,
     /// What writes fail with.
     refuses: Mutex<Option<io::ErrorKind>>,
+    /// What changes of names fail with.
+    refuses_names: Mutex<Option<io::ErrorKind>>,
 }
 
 impl MemoryDisk {
@@ -36,6 +38,7 @@ impl MemoryDisk {
                 capacity: Mutex::new(usize::MAX),
                 hangs: watch::channel(false).0,
                 refuses: Mutex::default(),
+                refuses_names: Mutex::default(),
             }),
         }
     }
@@ -50,6 +53,10 @@ impl MemoryDisk {
 
     pub(crate) fn set_refuses(&self, refuses: Option<io::ErrorKind>) {
         *self.shared.refuses.lock().unwrap() = refuses;
+    }
+
+    pub(crate) fn set_refuses_names(&self, refuses: Option<io::ErrorKind>) {
+        *self.shared.refuses_names.lock().unwrap() = refuses;
     }
 
     /// The names of all files, with their bytes.
@@ -145,6 +152,9 @@ impl Disk for MemoryDisk {
 
     async fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.moves().await;
+        if let Some(kind) = *self.shared.refuses_names.lock().unwrap() {
+            return Err(kind.into());
+        }
         let mut files = self.shared.files.lock().unwrap();
         let content = files.remove(from).ok_or(io::ErrorKind::NotFound)?;
         files.insert(to.to_owned(), content);

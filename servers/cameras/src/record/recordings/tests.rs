@@ -309,6 +309,33 @@ fn a_disk_that_had_no_time_to_begin_is_asked_again() {
 }
 
 #[test]
+fn a_segment_that_is_refused_its_name_gets_it_later() {
+    run(async {
+        let site = Site::new(Budgets::default());
+        site.disks[0].set_refuses_names(Some(std::io::ErrorKind::StorageFull));
+        // The second session ends the segment of the first one.
+        for groups in [3, 6] {
+            let mut camera = Sender::new(&site.hub, "yard");
+            camera.send(2);
+            drop(camera);
+            site.until_written("yard", groups).await;
+        }
+        let is_refused = |site: &Site| {
+            let error = site.recordings.volumes_status()[0].error.clone();
+            error.is_some_and(|error| error.contains("cannot rename"))
+        };
+        site.until("it is refused", is_refused).await;
+        // It can be read all the same.
+        let (ranges, missing) = site.listed("yard").await;
+        assert!(!ranges.is_empty() && missing.is_empty(), "{ranges:?}");
+        assert_eq!(site.status("yard").bytes, 0);
+        site.disks[0].set_refuses_names(None);
+        site.until("it is complete", |site| site.status("yard").bytes > 0)
+            .await;
+    });
+}
+
+#[test]
 fn what_an_earlier_process_left_is_completed() {
     run(async {
         let site = Site::new(Budgets::default());
