@@ -7,8 +7,9 @@ use evenkeel::Class;
 use evenkeel::task::AbortHandle;
 
 use crate::config::{self, Camera, name_problem};
-use crate::hub::{self, Hub};
+use crate::hub::{self, ChannelStatus, Hub};
 use crate::ingest::{Ingest, State, Status, Watched};
+use crate::media::Moment;
 
 /// Why a camera cannot be added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,6 +44,31 @@ struct Known {
     url: Option<String>,
     status: Arc<Status>,
     task: Option<AbortHandle>,
+}
+
+impl Known {
+    fn status(&self, channel: ChannelStatus, now: Moment) -> CameraStatus {
+        let silent = channel
+            .last_seen
+            .map(|seen| now.monotonic.saturating_sub(seen.monotonic));
+        let tracks = channel.tracks.as_deref().unwrap_or_default();
+        CameraStatus {
+            name: channel.name,
+            url: self.url.clone(),
+            is_live: channel.tracks.is_some(),
+            ingest: self.status.watched(),
+            tracks: tracks.iter().map(track).collect(),
+            silent_ms: silent.map(|silent| silent.as_millis() as u64),
+            viewers: channel.viewers,
+            memory: channel.footprint,
+            samples: channel.samples,
+            bytes: channel.bytes,
+            gops: channel.gops,
+            dropped: channel.dropped,
+            lags: channel.lags,
+            sessions: channel.sessions,
+        }
+    }
 }
 
 impl Drop for Known {
@@ -180,30 +206,19 @@ impl Cameras {
         let now = self.hub.now();
         let channels = self.hub.status();
         let known = self.known();
-        let status = channels.into_iter().filter_map(|channel| {
+        let of = |channel: ChannelStatus| {
             let camera = known.get(&channel.name)?;
-            let silent = channel
-                .last_seen
-                .map(|seen| now.monotonic.saturating_sub(seen.monotonic));
-            let tracks = channel.tracks.as_deref().unwrap_or_default();
-            Some(CameraStatus {
-                name: channel.name,
-                url: camera.url.clone(),
-                is_live: channel.tracks.is_some(),
-                ingest: camera.status.watched(),
-                tracks: tracks.iter().map(track).collect(),
-                silent_ms: silent.map(|silent| silent.as_millis() as u64),
-                viewers: channel.viewers,
-                memory: channel.footprint,
-                samples: channel.samples,
-                bytes: channel.bytes,
-                gops: channel.gops,
-                dropped: channel.dropped,
-                lags: channel.lags,
-                sessions: channel.sessions,
-            })
-        });
-        status.collect()
+            Some(camera.status(channel, now))
+        };
+        channels.into_iter().filter_map(of).collect()
+    }
+
+    /// What this camera is and does; `None` if there is none of this name.
+    pub fn status_of(&self, name: &str) -> Option<CameraStatus> {
+        let channel = self.hub.status_of(name)?;
+        let now = self.hub.now();
+        let known = self.known();
+        Some(known.get(name)?.status(channel, now))
     }
 
     /// The hub of these cameras.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::book::{Book, BookError};
-use crate::cameras::Cameras;
+use crate::cameras::{CameraStatus, Cameras};
 use crate::config::{Added, Config};
 use crate::record::disk::LocalDisk;
 use crate::record::retention::CameraLimits;
@@ -130,24 +130,29 @@ impl Site {
     }
 }
 
+fn listed(status: CameraStatus) -> Listed {
+    let ingest = serde_json::to_value(&status.ingest).unwrap_or(Value::Null);
+    let text = |name: &str| ingest[name].as_str().map(str::to_owned);
+    let state = if status.is_live {
+        Some("live".to_owned())
+    } else {
+        text("state")
+    };
+    Listed {
+        name: status.name,
+        state: state.unwrap_or_else(|| "offline".to_owned()),
+        error: text("last_error"),
+        details: json!({ "url": status.url, "ingest": ingest, "memory": status.memory }),
+    }
+}
+
 impl Catalog for Book {
     fn list(&self) -> Vec<Listed> {
-        let describe = |status: crate::cameras::CameraStatus| {
-            let ingest = serde_json::to_value(&status.ingest).unwrap_or(Value::Null);
-            let text = |name: &str| ingest[name].as_str().map(str::to_owned);
-            let state = if status.is_live {
-                Some("live".to_owned())
-            } else {
-                text("state")
-            };
-            Listed {
-                name: status.name,
-                state: state.unwrap_or_else(|| "offline".to_owned()),
-                error: text("last_error"),
-                details: json!({ "url": status.url, "ingest": ingest, "memory": status.memory }),
-            }
-        };
-        self.cameras().status().into_iter().map(describe).collect()
+        self.cameras().status().into_iter().map(listed).collect()
+    }
+
+    fn one(&self, name: &str) -> Option<Listed> {
+        self.cameras().status_of(name).map(listed)
     }
 
     fn add<'a>(&'a self, name: &'a str, camera: Value) -> Doing<'a, ()> {

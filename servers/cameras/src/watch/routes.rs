@@ -51,7 +51,13 @@ pub trait Catalog: Send + Sync + 'static {
     /// All cameras, by name.
     fn list(&self) -> Vec<Listed>;
 
-    /// Adds a camera by what a request says, or changes one that was added so. The error is for whoever asks.
+    /// One of them.
+    fn one(&self, name: &str) -> Option<Listed> {
+        self.list().into_iter().find(|listed| listed.name == name)
+    }
+
+    /// Adds a camera by what a request says, or changes one that was added so. The error is for
+    /// whoever asks.
     fn add<'a>(&'a self, name: &'a str, camera: Value) -> Doing<'a, ()>;
 
     /// Removes a camera. Whether there was one.
