@@ -227,9 +227,10 @@ impl std::fmt::Debug for Camera {
     }
 }
 
-/// How long packets are held back, if nothing else is said.
+/// How long packets are held back, if nothing else is said: until a camera of 1.5 Mbit/s has sent
+/// what is read at once.
 pub fn delivery() -> Duration {
-    Duration::from_millis(100)
+    Duration::from_millis(350)
 }
 
 /// How packets come.

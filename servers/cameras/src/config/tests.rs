@@ -29,7 +29,7 @@ fn a_configuration_is_read_with_its_defaults() {
     assert_eq!(gate.delivery, Duration::from_millis(40));
     let yard = config.cameras["yard"].get_ref();
     assert!(yard.url.is_none());
-    assert_eq!(yard.delivery, Duration::from_millis(100));
+    assert_eq!(yard.delivery, Duration::from_millis(350));
     assert_eq!(config.limits, Limits::default());
     assert_eq!(config.ingest.connects_max, 16);
 }

@@ -207,6 +207,11 @@ impl Publisher {
         }
     }
 
+    /// Whether somebody takes samples, and not only whole groups.
+    pub fn is_watched(&self) -> bool {
+        self.channel.state().ring.viewers() > 0
+    }
+
     /// Whether the camera was removed, so that nobody gets what is pushed.
     pub fn is_removed(&self) -> bool {
         self.channel.state().is_removed

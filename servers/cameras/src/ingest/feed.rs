@@ -116,6 +116,11 @@ impl Feed {
         self.publisher.is_some()
     }
 
+    /// Whether somebody watches the camera now.
+    pub fn is_watched(&self) -> bool {
+        self.publisher.as_ref().is_some_and(Publisher::is_watched)
+    }
+
     /// Whether the camera was removed from the hub.
     pub fn is_removed(&self) -> bool {
         self.publisher.as_ref().is_some_and(Publisher::is_removed)

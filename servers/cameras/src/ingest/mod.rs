@@ -10,7 +10,7 @@
 //! pauses are drawn at random, and only so many are connected to at a time.
 //!
 //! - [`backoff`]: how long a pause is.
-//! - [`session`]: one connection to a camera.
+//! - [`session`]: one connection to a camera; `talk`: what is asked and answered on it.
 //! - [`feed`]: from packets to the hub; publishers have one too.
 //! - [`datagrams`]: the sockets of a camera that sends by UDP.
 //! - [`status`]: what a camera's task does.
@@ -21,6 +21,7 @@ pub mod error;
 pub mod feed;
 pub mod session;
 pub mod status;
+mod talk;
 
 pub use error::IngestError;
 pub use feed::Feed;

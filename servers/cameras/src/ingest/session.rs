@@ -1,7 +1,8 @@
 //! One connection to a camera: asks for its streams and receives them.
 //!
 //! While both sides talk, bytes are delivered at once. After PLAY they are held back for a while,
-//! so that one delivery brings the packets of several pictures.
+//! so that one delivery brings the packets of several pictures. While somebody watches the camera
+//! they are held back for a moment only.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::datagrams::Datagrams;
+use super::talk::{Talk, answer_to};
 use super::{Feed, IngestError, State, Status};
 use crate::config::{self, Camera, Transport};
 use crate::hub::Hub;
@@ -26,14 +28,19 @@ use crate::rtsp::{Client, Frame, Step, Wire};
 /// The port that addresses mean if they say none.
 const PORT: u16 = 554;
 
-/// Bytes are read into pieces of this. What a delivery brings fits: 100 ms at 4 Mbit/s are 50 KB.
-/// Each camera has one that is half full on average.
+/// Bytes are read into pieces of this, and delivered when there are as many. Each camera has one
+/// that is half full on average.
 pub(crate) const CHUNK: usize = 64 << 10;
 
 /// A read into less room than this would be one of many.
 const ROOM_MIN: usize = 8 << 10;
 
-/// How often a session looks at its clocks: for silence, keep-alives and reports.
+/// How long packets are held back while somebody watches, at most: the packets of one picture come
+/// together, and nobody sees the delay.
+const DELIVERY_WATCHED: Duration = Duration::from_millis(10);
+
+/// How often a session looks at its clocks, for silence, keep-alives and reports, and whether
+/// somebody watches.
 const TICK: Duration = Duration::from_secs(1);
 
 /// How often a sender gets a report.
@@ -46,13 +53,6 @@ pub(super) struct Session<'a> {
     pub(super) name: &'a str,
     pub(super) camera: &'a Camera,
     pub(super) status: &'a Status,
-}
-
-/// A connection, on which something is asked.
-struct Talk {
-    stream: TcpStream,
-    wire: Wire,
-    patience: Duration,
 }
 
 impl Session<'_> {
@@ -183,12 +183,9 @@ impl Session<'_> {
             heard: Instant::now(),
             asked: Instant::now(),
             reported: Instant::now(),
+            delivery: None,
         };
-        // For as long as a camera may not want its delivery: it is an optimisation.
-        let _ = talk.stream.set_delivery(Delivery::Coalesce {
-            bytes: CHUNK,
-            delay: self.camera.delivery,
-        });
+        receiving.deliver(talk);
         // What came behind the answer to PLAY.
         receiving.frames(talk, client).await?;
         let mut tick = Instant::now() + TICK;
@@ -234,6 +231,8 @@ struct Receiving<'a> {
     /// When the last keep-alive was sent.
     asked: Instant,
     reported: Instant,
+    /// How long packets are held back now.
+    delivery: Option<Duration>,
 }
 
 impl Receiving<'_> {
@@ -264,6 +263,24 @@ impl Receiving<'_> {
         Ok(())
     }
 
+    /// Has packets held back for as long as is good now.
+    fn deliver(&mut self, talk: &Talk) {
+        let longest = self.session.camera.delivery;
+        let delay = if self.feed.is_watched() {
+            longest.min(DELIVERY_WATCHED)
+        } else {
+            longest
+        };
+        if self.delivery != Some(delay) {
+            self.delivery = Some(delay);
+            // If it is refused, packets come as they did: it is an optimisation.
+            let _ = talk.stream.set_delivery(Delivery::Coalesce {
+                bytes: CHUNK,
+                delay,
+            });
+        }
+    }
+
     fn packet(&mut self, track: usize, bytes: &Bytes) -> Result<(), IngestError> {
         self.heard = Instant::now();
         if self.permit.take().is_some() {
@@ -279,6 +296,7 @@ impl Receiving<'_> {
         datagrams: Option<&Datagrams>,
     ) -> Result<(), IngestError> {
         self.session.status.count(self.feed.counts());
+        self.deliver(talk);
         let silence = self.session.settings.silence;
         if self.heard.elapsed() >= silence {
             return Err(IngestError::Silent(silence));
@@ -319,49 +337,6 @@ impl Receiving<'_> {
     }
 }
 
-impl Talk {
-    /// Sends a request, and waits for its answer.
-    async fn ask(&mut self, bytes: &[u8]) -> Result<rtsp_types::Response<Vec<u8>>, IngestError> {
-        self.send(bytes).await?;
-        self.response().await
-    }
-
-    async fn response(&mut self) -> Result<rtsp_types::Response<Vec<u8>>, IngestError> {
-        let patience = self.patience;
-        let answered = timeout(patience, async {
-            loop {
-                match self.wire.frame()? {
-                    Some(Frame::Message(Message::Response(response))) => return Ok(response),
-                    Some(Frame::Message(Message::Request(request))) => {
-                        (&self.stream).write_all(&answer_to(&request)).await?;
-                    }
-                    // Packets of a session that was, or that begins before its answer.
-                    Some(_) => {}
-                    None => {
-                        make_room(&mut self.wire);
-                        if (&self.stream).read_buf(self.wire.buffer()).await? == 0 {
-                            return Err(IngestError::Ended);
-                        }
-                    }
-                }
-            }
-        });
-        answered.await.unwrap_or(Err(IngestError::Slow {
-            what: "a request",
-            patience,
-        }))
-    }
-
-    async fn send(&mut self, bytes: &[u8]) -> Result<(), IngestError> {
-        let patience = self.patience;
-        let sent = timeout(patience, (&self.stream).write_all(bytes)).await;
-        Ok(sent.map_err(|_| IngestError::Slow {
-            what: "the sending of a request",
-            patience,
-        })??)
-    }
-}
-
 /// Room for a read that is worth its system call.
 pub(crate) fn make_room(wire: &mut Wire) {
     let buffer = wire.buffer();
@@ -382,21 +357,4 @@ async fn next_of(datagrams: &mut Option<Datagrams>) -> std::io::Result<(usize, B
         Some(datagrams) => datagrams.next().await,
         None => std::future::pending().await,
     }
-}
-
-/// The answer to what a camera asks us: that it is not supported, or that we are here.
-fn answer_to(request: &rtsp_types::Request<Vec<u8>>) -> Vec<u8> {
-    use rtsp_types::{Method, Response, StatusCode, Version, headers};
-    let status = match request.method() {
-        Method::Options | Method::GetParameter | Method::SetParameter => StatusCode::Ok,
-        _ => StatusCode::NotImplemented,
-    };
-    let cseq = request
-        .header(&headers::CSEQ)
-        .map_or("0", |value| value.as_str());
-    let response = Response::builder(Version::V1_0, status).header(headers::CSEQ, cseq);
-    let mut bytes = Vec::new();
-    // Writing into memory does not fail.
-    let _ = response.empty().write(&mut bytes);
-    bytes
 }

@@ -19,6 +19,14 @@ use crate::media::{Codec, Data};
 /// The most NAL units of a picture. Encoders cut pictures in some dozens of slices at most.
 const UNITS_MAX: usize = 4_096;
 
+/// Room for as many fragments as most NAL units have.
+const PIECES: usize = 16;
+
+/// A length and the longest head, and bytes that are allocated for such at a time. They go with the
+/// last of the pictures that have some.
+const PREFIX_MAX: usize = 6;
+const PREFIXES: usize = 1_024;
+
 /// What a payload holds.
 #[derive(Debug)]
 pub(super) enum Part {
@@ -84,6 +92,8 @@ pub(super) struct Video<F> {
     /// Sets have changed, and no picture has told so.
     has_changed: bool,
     parts: Vec<Part>,
+    /// Where lengths and heads of NAL units are written, many in one allocation.
+    prefixes: BytesMut,
 }
 
 /// A picture under way.
@@ -116,6 +126,7 @@ impl<F: Format> Video<F> {
             lost_before: false,
             has_changed: false,
             parts: Vec::new(),
+            prefixes: BytesMut::new(),
         }
     }
 
@@ -153,7 +164,7 @@ impl<F: Format> Video<F> {
         let mut outcome = self.format.parts(&packet.payload, &mut parts);
         for part in parts.drain(..) {
             if outcome.is_ok() {
-                outcome = picture.take::<F>(part, lost_before);
+                outcome = picture.take::<F>(part, lost_before, &mut self.prefixes);
             }
         }
         self.parts = parts;
@@ -220,19 +231,23 @@ impl<F: Format> Video<F> {
 }
 
 impl Picture {
-    fn take<F: Format>(&mut self, part: Part, lost_before: bool) -> Result<(), Malformed> {
+    fn take<F: Format>(
+        &mut self,
+        part: Part,
+        lost_before: bool,
+        prefixes: &mut BytesMut,
+    ) -> Result<(), Malformed> {
         match part {
             Part::Whole(nal) => {
                 self.broken_off::<F>()?;
-                self.add::<F>(&[], vec![nal], lost_before)
+                self.add::<F>(&[], vec![nal], lost_before, prefixes)
             }
             Part::Begin(head, piece) => {
                 self.broken_off::<F>()?;
                 self.grow::<F>(piece.len() + head.len)?;
-                self.fragments = Some(Fragments {
-                    head,
-                    pieces: vec![piece],
-                });
+                let mut pieces = Vec::with_capacity(PIECES);
+                pieces.push(piece);
+                self.fragments = Some(Fragments { head, pieces });
                 Ok(())
             }
             Part::Go(piece) => self.go::<F>(piece),
@@ -240,7 +255,8 @@ impl Picture {
                 self.go::<F>(piece)?;
                 match self.fragments.take() {
                     Some(Fragments { head, pieces }) => {
-                        self.add::<F>(&head.bytes[..head.len], pieces, lost_before)
+                        let head = &head.bytes[..head.len];
+                        self.add::<F>(head, pieces, lost_before, prefixes)
                     }
                     None => Ok(()),
                 }
@@ -295,6 +311,7 @@ impl Picture {
         head: &[u8],
         pieces: Vec<Bytes>,
         lost_before: bool,
+        prefixes: &mut BytesMut,
     ) -> Result<(), Malformed> {
         let len = head.len() + pieces.iter().map(Bytes::len).sum::<usize>();
         if len == 0 {
@@ -324,10 +341,12 @@ impl Picture {
             }
             Role::Set(_) | Role::Other => {}
         }
-        let mut prefix = BytesMut::with_capacity(4 + head.len());
-        prefix.put_slice(&length(len));
-        prefix.put_slice(head);
-        self.slices.push(prefix.freeze());
+        if prefixes.capacity() < PREFIX_MAX {
+            prefixes.reserve(PREFIXES);
+        }
+        prefixes.put_u32(len as u32);
+        prefixes.put_slice(head);
+        self.slices.push(prefixes.split().freeze());
         self.slices
             .extend(pieces.into_iter().filter(|piece| !piece.is_empty()));
         Ok(())

@@ -25,7 +25,7 @@ const CAMERA_BYTES_MAX: usize = 24 << 20;
 /// Bytes of one camera's parts while all together have too many.
 const CAMERA_BYTES_TIGHT: usize = 2 << 20;
 /// How far a viewer may be behind, in parts: some three seconds.
-pub const BEHIND_MAX: u64 = 15;
+pub const BEHIND_MAX: u64 = 25;
 
 /// The cameras that are watched.
 #[derive(Debug)]

@@ -10,8 +10,9 @@ use crate::media::{Sample, Track};
 use crate::mp4::entry::rfc6381;
 use crate::mp4::{Fragment, Init, Mp4Error, Origin, Piece};
 
-/// How long a part is, about.
-pub const PART_US: i64 = 200_000;
+/// How long a part is, about, or one picture if that lasts longer. A live picture waits that long
+/// at most for its part to be complete.
+pub const PART_US: i64 = 100_000;
 /// How many samples wait for the one after them; more are an error of the stream's times.
 const SAMPLES_MAX: usize = 4_096;
 

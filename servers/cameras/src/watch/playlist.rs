@@ -2,15 +2,14 @@
 
 use std::fmt::Write;
 
-use super::parts::PART_US;
 use super::window::{Segment, Window};
 
 /// The shortest target duration. A longer one is announced once a camera's key frames are rarer.
 const TARGET_MIN_S: i64 = 4;
 /// Of how many of the newest segments the parts are named.
 const SEGMENTS_WITH_PARTS: usize = 3;
-/// What parts may last at most, as it is announced: their target, and a picture of a slow camera.
-pub const PART_TARGET_US: i64 = PART_US * 5 / 2;
+/// What parts may last at most, as it is announced: a picture of a camera that sends two a second.
+pub const PART_TARGET_US: i64 = 500_000;
 
 /// The longest segment that the playlist announces, in seconds.
 pub fn target_s(window: &Window) -> i64 {

@@ -42,17 +42,21 @@ fn parts_begin_with_key_frames_and_say_how_long_each_picture_is() {
         );
     }
     let counts: Vec<_> = parts.iter().map(|part| durations(part).len()).collect();
-    assert_eq!(counts, [5, 5, 3, 5, 5, 3]);
-    let keys: Vec<_> = parts.iter().map(|part| part.is_key).collect();
-    assert_eq!(keys, [true, false, false, true, false, false]);
+    assert_eq!(counts, [3, 3, 3, 3, 1, 3, 3, 3, 3, 1, 3]);
+    let keys = parts.iter().enumerate().filter(|(_, part)| part.is_key);
+    let keys: Vec<_> = keys.map(|(place, _)| place).collect();
+    assert_eq!(keys, [0, 5, 10]);
     assert!(
         parts
             .iter()
             .flat_map(durations)
             .all(|it| i64::from(it) == PICTURE)
     );
-    assert_eq!(parts[1].start_us, 5_200_000);
-    assert_eq!(parts[2].duration_us, 120_000);
+    assert_eq!(parts[1].start_us, 5_120_000);
+    assert_eq!(
+        [parts[3].duration_us, parts[4].duration_us],
+        [120_000, 40_000]
+    );
 }
 
 #[test]
