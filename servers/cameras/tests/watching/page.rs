@@ -1,11 +1,12 @@
-//! Real pictures, read back by ffprobe. Passes without looking where it, or ffmpeg, is not
-//! installed.
+//! The page in a real browser, and real pictures read back by ffprobe. Passes without looking where
+//! chromium, ffmpeg or ffprobe is not installed.
 
 use std::process::{Command, Output};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cameras::watch::Settings;
 
+use crate::browser::Browser;
 use crate::real::Film;
 use crate::support::{Site, runtime};
 
@@ -84,5 +85,62 @@ fn ffprobe_decodes_every_picture_of_a_clip_and_of_a_snapshot() {
             );
             assert!(probed.stderr.is_empty(), "{probed:?}");
         }
+    });
+}
+
+/// Waits until more pictures of a video have been decoded, and its time has gone on.
+async fn goes_on(browser: &mut Browser, video: &str) {
+    let shown = format!("{video}?.getVideoPlaybackQuality().totalVideoFrames");
+    browser.until(&format!("{shown} > 0")).await;
+    let pictures = browser.ask(&shown).await.as_f64().unwrap();
+    let time = browser.ask(&format!("{video}.currentTime")).await;
+    let time = time.as_f64().unwrap();
+    // Since the session began, not since 1970: players count in small numbers.
+    assert!(time < 600.0, "{time}");
+    let more = format!("{shown} >= {pictures} + 5 && {video}.currentTime > {time} + 0.2");
+    browser.until(&more).await;
+}
+
+#[test]
+fn a_browser_shows_the_right_camera_live_and_what_was_recorded() {
+    let Some(film) = Film::make() else {
+        return;
+    };
+    runtime().block_on(async {
+        let Some(mut browser) = Browser::begin().await else {
+            return;
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let site = Site::begin(directory.path(), Settings::default()).await;
+        let began_ms = now_ms();
+        let _sends = film
+            .publish(&site.hub, "yard")
+            .keep_sending(Duration::from_millis(40));
+        browser
+            .open(&format!("http://{}/", site.server.address()))
+            .await;
+        let card = "document.querySelector('[href=\"#yard\"] video')";
+        goes_on(&mut browser, card).await;
+        let other = "document.querySelector('[href=\"#door\"] video').currentTime";
+        assert_eq!(browser.ask(other).await, 0, "nobody sends for the door");
+
+        let one = "document.getElementById('video')";
+        browser.ask("location.hash = '#yard'").await;
+        goes_on(&mut browser, one).await;
+        assert_eq!(browser.ask(&format!("{one}.videoWidth")).await, 320);
+
+        site.until_written(4).await;
+        let recorded_ms = began_ms + 500;
+        browser
+            .ask(&format!("location.hash = '#yard@{recorded_ms}'"))
+            .await;
+        let what = "document.getElementById('what').textContent === 'recorded'";
+        browser.until(what).await;
+        goes_on(&mut browser, one).await;
+        // The line of time marks what is shown, and not what is live now.
+        let marked = "Number(document.getElementById('timeline').ariaValueNow) * 1000";
+        browser.until(&format!("{marked} >= {recorded_ms}")).await;
+        let marked = browser.ask(marked).await.as_f64().unwrap();
+        assert!(marked < now_ms() as f64, "{marked}");
     });
 }

@@ -2,12 +2,13 @@
 
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use cameras::hub::{Hub, Publisher};
 use cameras::media::{Codec, Data, Sample, Track};
 
-use crate::support::PICTURE;
+use crate::support::{PICTURE, Stops};
 
 /// Four seconds of a test picture, with a key frame each 13 pictures.
 #[derive(Clone)]
@@ -114,6 +115,11 @@ pub(crate) struct Showing {
 }
 
 impl Showing {
+    /// Sends a picture every so often, until what is returned is dropped.
+    pub(crate) fn keep_sending(mut self, every: Duration) -> Stops {
+        Stops::when_dropped(every, move || self.send(1))
+    }
+
     /// Sends this many pictures; after the last one the first one follows.
     pub(crate) fn send(&mut self, pictures: usize) {
         for _ in 0..pictures {

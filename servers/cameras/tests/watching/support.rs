@@ -188,22 +188,28 @@ impl Sender {
 
     /// Sends a group every so often, until it is told to stop.
     pub(crate) fn keep_sending(mut self, every: Duration) -> Stops {
-        let stops = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stops);
-        let sends = evenkeel::spawn(async move {
-            // Pairs with the store below; a picture more or less is no matter.
-            while !told.load(Ordering::Relaxed) {
-                self.one();
-                evenkeel::time::sleep(every).await;
-            }
-        });
-        drop(sends);
-        Stops(stops)
+        Stops::when_dropped(every, move || self.one())
     }
 }
 
 /// Ends a sender when it is dropped.
 pub(crate) struct Stops(Arc<AtomicBool>);
+
+impl Stops {
+    /// Sends something every so often, until this is dropped.
+    pub(crate) fn when_dropped(every: Duration, mut send: impl FnMut() + Send + 'static) -> Self {
+        let stops = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&stops);
+        drop(evenkeel::spawn(async move {
+            // Pairs with the store below; a picture more or less is no matter.
+            while !told.load(Ordering::Relaxed) {
+                send();
+                evenkeel::time::sleep(every).await;
+            }
+        }));
+        Self(stops)
+    }
+}
 
 impl Drop for Stops {
     fn drop(&mut self) {
