@@ -160,9 +160,8 @@ pub(crate) fn pairs(server: &Server, simulator: &Simulator, rows: &mut Rows) -> 
         }
         ratios.push(ms(loaded.percentile(99)) / ms(idle.percentile(99)));
     }
-    let [idle, idle_99, loaded, loaded_99] =
-        figures.map(|of| median(of.into_iter()).unwrap_or(f64::NAN));
-    let ratio = median(ratios.into_iter()).unwrap_or(f64::NAN);
+    let [idle, idle_99, loaded, loaded_99] = figures.map(|of| median(of).unwrap_or(f64::NAN));
+    let ratio = median(ratios).unwrap_or(f64::NAN);
     rows.figure("a camera's state by HTTP, idle, median", "ms", idle);
     rows.figure("idle, 99 of 100", "ms", idle_99);
     rows.figure("loaded, median", "ms", loaded);

@@ -22,17 +22,15 @@ struct Cost {
 /// All that is measured with one server at work.
 pub(crate) fn one_server(arguments: &Arguments, rows: &mut Rows) -> Result<()> {
     let cameras = arguments.cameras;
-    // Each has the machine to itself.
-    let theirs = mediamtx(arguments)?;
     let directory = arguments.scratch()?;
     let simulator = Simulator::start(arguments.kbit)?;
     let server = Server::ours(directory.path(), cameras, &simulator)?;
     let began = server.wait(cameras)?;
     rows.figure("until all cameras are live", "s", began.as_secs_f64());
+    let mut ours = None;
     if arguments.wants(Part::Costs) {
-        let ours = cost(cameras, arguments.sample(), &server)?;
+        ours = Some(cost(cameras, arguments.sample(), &server)?);
         losses(&server, cameras, rows, "")?;
-        costs(&ours, theirs.as_ref(), rows, "");
     }
     if arguments.wants(Part::Delay) {
         delay::live(&server, cameras, rows)?;
@@ -44,9 +42,16 @@ pub(crate) fn one_server(arguments: &Arguments, rows: &mut Rows) -> Result<()> {
         sessions::memory(&server, arguments.sessions, rows)?;
     }
     if arguments.wants(Part::Killed) {
-        return faults::killed(server, directory.path(), cameras, &simulator, rows);
+        faults::killed(server, directory.path(), cameras, &simulator, rows)?;
+    } else {
+        server.kill()?;
     }
-    server.kill()
+    // Each has the machine to itself, and ours does not wait for what MediaMTX has written.
+    drop(simulator);
+    if let Some(ours) = ours {
+        costs(&ours, mediamtx(arguments)?.as_ref(), rows, "");
+    }
+    Ok(())
 }
 
 /// The costs and losses of twice as many cameras.
@@ -71,9 +76,6 @@ fn mediamtx(arguments: &Arguments) -> Result<Option<Cost>> {
     let Some(program) = arguments.mediamtx.as_deref() else {
         return Ok(None);
     };
-    if !arguments.wants(Part::Costs) {
-        return Ok(None);
-    }
     let directory = arguments.scratch()?;
     let simulator = Simulator::start(arguments.kbit)?;
     let cameras = arguments.cameras;

@@ -1,4 +1,5 @@
 //! File systems of tests, which need root: real ones, that can be full or stand still.
+#![allow(dead_code, reason = "each test program uses a part")]
 
 use std::path::Path;
 use std::process::Command;
