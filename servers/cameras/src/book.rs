@@ -148,7 +148,8 @@ impl State {
 }
 
 impl Book {
-    /// Adds the cameras of a configuration, which was read from this file, and those that were kept.
+    /// Adds the cameras of a configuration, which was read from this file, and those that were
+    /// kept.
     ///
     /// # Errors
     ///
