@@ -87,6 +87,8 @@ fn install(lab: &Lab, data: &Path) -> Result<()> {
     const FLAGS: &str = "--no-defaults --auth-root-authentication-method=normal --skip-test-db \
                          --skip-name-resolve";
     let mut command = Command::new(INSTALL);
+    // One that this is set to may be the lab's alone.
+    command.env_remove("TMPDIR");
     command.args(FLAGS.split_whitespace());
     command.arg(option("datadir", data));
     if let Some(user) = user() {
@@ -106,6 +108,7 @@ fn serve(directory: &TemporaryDirectory, data: &Path, address: SocketAddr) -> Re
     let within = |name: &str| directory.path().join(name);
     let log = std::fs::File::create(within("log")).map_err(Error::write(&within("log")))?;
     let mut command = of_user();
+    command.env_remove("TMPDIR");
     command.args(FLAGS.split_whitespace());
     command.arg(option("datadir", data));
     command.arg(format!("--port={}", address.port()));

@@ -105,14 +105,13 @@ const CPU: Column<Found> = or_else(TWO_SORTS,
     }));
 const ADMIN_P99: Column<Found> = column("admin p99", "us", 0, |found| found.admin.p99_us);
 #[rustfmt::skip]
-const COLUMNS: [Column<Found>; 8] = [
+const COLUMNS: [Column<Found>; 7] = [
     SMALL,
     MEGABYTES,
     CPU,
     column("CPU", "%", 0, |found| found.cpu_us / 1e4 / found.seconds),
     column("admin p50", "us", 0, |found| found.admin.p50_us),
     ADMIN_P99,
-    column("longest", "us", 0, |found| found.admin.max_us),
     column("no answer", "", 0, |found| found.unanswered as f64),
 ];
 
