@@ -11,8 +11,8 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use evenkeel::net::splice::{
     BYTES_PER_POLL, Meter, Moved, Step, TransferError, Way, copy_bidirectional,
-    copy_bidirectional_metered, splice, splice_bidirectional, splice_bidirectional_metered,
-    splice_metered,
+    copy_bidirectional_metered, splice, splice_bidirectional, splice_bidirectional_closing,
+    splice_bidirectional_metered, splice_metered,
 };
 use evenkeel::net::{TcpListener, TcpStream, UnixStream};
 use evenkeel::runtime::{Builder, Handle};
@@ -100,6 +100,26 @@ async fn bytes_are_whole_between_sockets_of_any_sort() {
         assert!(spliced.splices > 0 && spliced.refused == 0, "{spliced:?}");
     }
     assert_eq!(spliced.pipes, spliced.idle_pipes, "{spliced:?}");
+}
+
+/// The last end is sent by closing, and by a shutdown where a duplicate keeps the socket open.
+#[evenkeel::test]
+async fn the_last_end_is_passed_on_by_closing() {
+    use std::os::fd::AsFd;
+
+    for (forth, back) in LENS {
+        let ((client, mut a), (mut b, origin)) = (tcp().await, tcp().await);
+        let relay =
+            async move { splice_bidirectional_closing(&mut a, &mut b, &Meter::new()).await };
+        check(client, origin, relay, forth, back).await;
+
+        let ((client, mut a), (mut b, origin)) = (tcp().await, UnixStream::pair().unwrap());
+        let duplicates = [a.as_fd(), b.as_fd()].map(|fd| fd.try_clone_to_owned().unwrap());
+        let relay =
+            async move { splice_bidirectional_closing(&mut a, &mut b, &Meter::new()).await };
+        check(client, origin, relay, forth, back).await;
+        drop(duplicates);
+    }
 }
 
 /// A thread that is ended with this, also if a test fails.

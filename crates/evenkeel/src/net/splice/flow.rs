@@ -46,6 +46,8 @@ pub(super) struct Ends<'a, R, W, S> {
     pub(super) splicer: &'a S,
     pub(super) meter: &'a Meter,
     pub(super) way: Way,
+    /// The end needs not be sent: both are closed right afterwards.
+    pub(super) closes: bool,
 }
 
 /// How bytes move through a pipe, if they can.
@@ -159,7 +161,7 @@ impl Flow {
             match self.stage {
                 Stage::Moving => {}
                 Stage::Ending => {
-                    ready!(self.poll_end(cx, ends.to))?;
+                    ready!(self.poll_end(cx, ends))?;
                     self.stage = Stage::Ended;
                     return Poll::Ready(Ok(()));
                 }
@@ -286,17 +288,21 @@ impl Flow {
     }
 
     /// (5) Passes on the end, or makes sure that all bytes are on their way.
-    fn poll_end<W: AsyncWrite + Unpin>(
+    fn poll_end<R, W: AsyncWrite + Unpin, S>(
         &mut self,
         cx: &mut Context<'_>,
-        to: &mut W,
+        ends: &mut Ends<'_, R, W, S>,
     ) -> Poll<Result<(), Failure>> {
-        if self.sends_end {
-            let ended = ready!(Pin::new(to).poll_shutdown(cx));
+        if self.sends_end && !ends.closes {
+            let ended = ready!(Pin::new(&mut *ends.to).poll_shutdown(cx));
             Poll::Ready(ended.map_err(|error| (Step::End, error)))
         } else {
-            self.poll_flush(cx, to)
+            self.poll_flush(cx, ends.to)
         }
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.stage == Stage::Ended
     }
 
     /// Gives back a buffer or pipe that is empty.

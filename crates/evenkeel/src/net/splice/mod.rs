@@ -81,6 +81,6 @@ pub use self::flow::BYTES_PER_POLL;
 pub use self::meter::{Meter, Moved};
 pub use self::relay::{
     copy_bidirectional, copy_bidirectional_metered, splice, splice_bidirectional,
-    splice_bidirectional_metered, splice_metered,
+    splice_bidirectional_closing, splice_bidirectional_metered, splice_metered,
 };
 pub use self::socket::Socket;

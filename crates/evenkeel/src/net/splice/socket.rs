@@ -37,6 +37,11 @@ mod sealed {
         fn poll_take(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>>;
         fn poll_put(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>>;
         fn end(&self) -> io::Result<()>;
+        /// Asks for its events, which are waited for in any case: asked for before the first
+        /// attempt, they spare one that would find nothing.
+        fn watch(&self);
+        /// Whether closing it says to the peer what its end would.
+        fn ends_by_closing(&self) -> bool;
     }
 
     /// The pipes of a socket's runtime.
@@ -87,6 +92,15 @@ macro_rules! socket {
 
             fn end(&self) -> io::Result<()> {
                 stream::shutdown_write(self.source())
+            }
+
+            fn watch(&self) {
+                // If it cannot be, whoever waits is told.
+                let _ = self.source().register();
+            }
+
+            fn ends_by_closing(&self) -> bool {
+                !self.source().is_handed_out()
             }
         }
     };
