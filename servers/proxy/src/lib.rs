@@ -21,7 +21,7 @@
 //! - [`upgrade`]: another process takes over; [`supervisor`]: what systemd is told.
 //! - [`cli`]: the command line of the program.
 //! - [`timer`] and [`spare`]: one timer for all the waits of a connection, and buffers that are
-//!   used again.
+//!   used again; `text` writes numbers and times.
 
 pub mod access_log;
 pub mod admin;
@@ -47,6 +47,7 @@ pub mod spare;
 pub mod stream;
 pub mod supervisor;
 pub mod tcp;
+mod text;
 pub mod timer;
 pub mod tls;
 pub mod upgrade;

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use evenkeel::net::handover::{HandoverError, Passed};
-use evenkeel::net::{TcpListener, TcpSocket, UnixListener, UnixStream, lookup_host};
+use evenkeel::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream, lookup_host};
 use evenkeel::runtime::Handle;
+use nix::sys::socket::{setsockopt, sockopt};
 
-use crate::socket::{Address, Socket};
+use crate::socket::{Address, Ends, Socket};
 
 /// How many connections may wait to be accepted: as many as systems commonly allow.
 const BACKLOG: u32 = 4_096;
@@ -20,9 +21,37 @@ const BACKLOG: u32 = 4_096;
 #[derive(Debug)]
 pub enum Listener {
     /// Over TCP.
-    Tcp(TcpListener),
+    Tcp(OverTcp),
     /// Over a Unix socket, whose file goes with it.
     Unix(UnixListener, SocketFile),
+}
+
+/// A socket of TCP that takes connections, which inherit its options.
+#[derive(Debug)]
+pub struct OverTcp {
+    listener: TcpListener,
+    /// To what clients connect, if that is one address: then no connection has to be asked.
+    only: Option<SocketAddr>,
+}
+
+impl OverTcp {
+    fn new(listener: TcpListener) -> io::Result<Self> {
+        // To gather small writes would only be slower.
+        setsockopt(&listener, sockopt::TcpNoDelay, &true)?;
+        let address = listener.local_addr()?;
+        let only = (!address.ip().is_unspecified()).then_some(address);
+        Ok(Self { listener, only })
+    }
+
+    async fn accept(&self) -> io::Result<(TcpStream, Ends)> {
+        let (stream, client) = self.listener.accept().await?;
+        let server = match self.only {
+            Some(server) => server,
+            None => stream.local_addr()?,
+        };
+        let addresses = Some((client, server));
+        Ok((stream, Ends { addresses }))
+    }
 }
 
 impl Listener {
@@ -37,7 +66,8 @@ impl Listener {
     pub async fn bind(address: &Address) -> io::Result<Self> {
         match address {
             Address::Tcp(address) => {
-                each_address(address, |address| tcp(address, false).map(Self::Tcp)).await
+                let bound = |address| tcp(address, false).and_then(OverTcp::new);
+                each_address(address, bound).await.map(Self::Tcp)
             }
             Address::Unix(path) => {
                 remove_dead(path).await?;
@@ -66,7 +96,7 @@ impl Listener {
                 listener.set_worker(worker);
                 // The first one may have let the system choose the port.
                 address = listener.local_addr()?;
-                listeners.push(Self::Tcp(listener));
+                listeners.push(Self::Tcp(OverTcp::new(listener)?));
             }
             Ok(listeners)
         })
@@ -80,7 +110,7 @@ impl Listener {
     /// It is something else.
     pub fn of_passed(address: &Address, passed: Passed) -> Result<Self, HandoverError> {
         Ok(match address {
-            Address::Tcp(_) => Self::Tcp(passed.into_tcp_listener()?),
+            Address::Tcp(_) => Self::Tcp(OverTcp::new(passed.into_tcp_listener()?)?),
             Address::Service(_) => return Err(no_address().into()),
             Address::Unix(path) => Self::Unix(passed.into_unix_listener()?, SocketFile::new(path)),
         })
@@ -100,38 +130,36 @@ impl Listener {
         let mut listeners = Vec::new();
         for (index, passed) in passed.into_iter().enumerate() {
             let mut listener = Self::of_passed(address, passed)?;
-            if let Self::Tcp(listener) = &mut listener {
-                listener.set_worker(index % workers);
+            if let Self::Tcp(tcp) = &mut listener {
+                tcp.listener.set_worker(index % workers);
             }
             listeners.push(listener);
         }
         if let Some(Self::Tcp(first)) = listeners.first() {
-            let address = first.local_addr()?;
+            let address = first.listener.local_addr()?;
             for worker in listeners.len()..workers {
                 let mut listener = tcp(address, true)?;
                 listener.set_worker(worker);
-                listeners.push(Self::Tcp(listener));
+                listeners.push(Self::Tcp(OverTcp::new(listener)?));
             }
         }
         Ok(listeners)
     }
 
-    /// Takes the next connection.
+    /// Takes the next connection, and says who is at its ends.
     ///
     /// # Errors
     ///
     /// Those of the system, such as that no descriptor is left.
-    pub async fn accept(&self) -> io::Result<Socket> {
+    pub async fn accept(&self) -> io::Result<(Socket, Ends)> {
         match self {
-            Self::Tcp(listener) => {
-                let (stream, _) = listener.accept().await?;
-                // It would only be slower.
-                let _ = stream.set_nodelay(true);
-                Ok(Socket::Tcp(stream))
+            Self::Tcp(tcp) => {
+                let (stream, ends) = tcp.accept().await?;
+                Ok((Socket::Tcp(stream), ends))
             }
             Self::Unix(listener, _) => {
                 let (stream, _) = listener.accept().await?;
-                Ok(Socket::Unix(stream))
+                Ok((Socket::Unix(stream), Ends::default()))
             }
         }
     }
@@ -139,7 +167,7 @@ impl Listener {
     /// Where it listens, with the port that the system has chosen.
     pub fn shown(&self) -> String {
         match self {
-            Self::Tcp(listener) => match listener.local_addr() {
+            Self::Tcp(tcp) => match tcp.listener.local_addr() {
                 Ok(address) => address.to_string(),
                 Err(error) => format!("an address that the system does not say: {error}"),
             },
@@ -160,7 +188,7 @@ impl Listener {
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Self::Tcp(listener) => listener.as_fd(),
+            Self::Tcp(tcp) => tcp.listener.as_fd(),
             Self::Unix(listener, _) => listener.as_fd(),
         }
     }

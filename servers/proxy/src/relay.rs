@@ -24,11 +24,12 @@ pub struct Side<'a> {
     /// What was read of it before.
     pub begun: Vec<u8>,
     /// Count the bytes that come from it.
-    pub from: [&'a Counter; 2],
+    pub from: &'a [&'a Counter],
 }
 
 /// Moves bytes both ways, as the client's listener has it. The end of one direction is passed on,
-/// and the other one goes on.
+/// and the other one goes on. The connections are to be closed then, by which the last end is
+/// passed on.
 ///
 /// # Errors
 ///
@@ -75,7 +76,7 @@ async fn moved(
 /// What the counters know of a transfer.
 struct Counted<'a> {
     seen: Moved,
-    counters: [[&'a Counter; 2]; 2],
+    counters: [&'a [&'a Counter]; 2],
 }
 
 impl Counted<'_> {
@@ -91,7 +92,7 @@ impl Counted<'_> {
         sessions::came(bytes[0]);
         sessions::sent(bytes[1]);
         for (counters, bytes) in self.counters.iter().zip(bytes) {
-            for counter in counters {
+            for counter in *counters {
                 counter.add(bytes);
             }
         }

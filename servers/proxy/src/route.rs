@@ -196,9 +196,9 @@ impl Router {
         self.compress.as_ref()
     }
 
-    /// The pool of the listener.
-    pub fn otherwise(&self) -> Option<&Arc<Pool>> {
-        self.otherwise.as_ref()?.pool.as_ref()
+    /// Where what no route takes goes, and connections without requests.
+    pub fn otherwise(&self) -> Option<&Destination> {
+        self.otherwise.as_ref()
     }
 }
 

@@ -36,7 +36,7 @@ pub struct Session {
     /// Its number, which no other one has had.
     pub id: u64,
     /// The name of its listener.
-    pub listener: String,
+    pub listener: Arc<str>,
     began: Instant,
     requests: AtomicU64,
     bytes_in: AtomicU64,
@@ -115,7 +115,7 @@ impl Sessions {
     /// A place for a connection that begins.
     pub fn register(
         self: &Arc<Self>,
-        listener: &str,
+        listener: &Arc<str>,
         client: Option<IpAddr>,
         class: Class,
     ) -> Registered {
@@ -123,7 +123,7 @@ impl Sessions {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let session = Arc::new(Session {
             id,
-            listener: listener.to_owned(),
+            listener: Arc::clone(listener),
             began: Instant::now(),
             requests: AtomicU64::new(0),
             bytes_in: AtomicU64::new(0),
@@ -174,8 +174,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Registered {
     /// Serves the connection, which is known as this one meanwhile.
-    pub async fn scope<F: Future>(&self, future: F) -> F::Output {
-        SESSION.scope(Arc::clone(&self.session), future).await
+    pub fn scope<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
+        // Not an async function, in which the future would have its place twice.
+        SESSION.scope(Arc::clone(&self.session), future)
     }
 
     /// The session, for the task that is made of it.
@@ -208,7 +209,7 @@ impl Session {
         });
         Seen {
             id: self.id,
-            listener: self.listener.clone(),
+            listener: self.listener.to_string(),
             client: now.client,
             state: now.state,
             class: now.class,
@@ -291,8 +292,8 @@ mod tests {
     fn a_connection_is_in_the_table_for_as_long_as_it_is_there() {
         let sessions = Arc::new(Sessions::default());
         let client = "10.0.0.1".parse().ok();
-        let one = sessions.register("web", client, Class::NORMAL);
-        let two = sessions.register("web", None, Class::BULK);
+        let one = sessions.register(&"web".into(), client, Class::NORMAL);
+        let two = sessions.register(&"web".into(), None, Class::BULK);
         let mut all = sessions.all();
         all.sort_by_key(|seen| seen.id);
         let seen: Vec<_> = all
@@ -316,7 +317,7 @@ mod tests {
             .unwrap();
         runtime.block_on(async {
             let sessions = Arc::new(Sessions::default());
-            let place = sessions.register("web", None, Class::NORMAL);
+            let place = sessions.register(&"web".into(), None, Class::NORMAL);
             let session = place.session();
             let task = evenkeel::spawn_in(Class::BULK, async move {
                 place

@@ -132,20 +132,6 @@ impl Socket {
         }
     }
 
-    /// Its own end and the peer's.
-    ///
-    /// # Errors
-    ///
-    /// The connection has ended.
-    pub fn ends(&self) -> io::Result<Ends> {
-        Ok(Ends {
-            addresses: match self {
-                Self::Tcp(stream) => Some((stream.peer_addr()?, stream.local_addr()?)),
-                Self::Unix(_) => None,
-            },
-        })
-    }
-
     /// Writes what the socket takes without waiting; 0 if that is nothing.
     ///
     /// # Errors
@@ -221,7 +207,8 @@ impl Socket {
         }
     }
 
-    /// Moves bytes between two connections until both have ended.
+    /// Moves bytes between two connections until both have ended. They are to be closed then, by
+    /// which the last end is sent.
     ///
     /// # Errors
     ///
@@ -233,16 +220,16 @@ impl Socket {
     ) -> Result<Moved, TransferError> {
         match (one, other) {
             (Self::Tcp(one), Self::Tcp(other)) => {
-                splice::splice_bidirectional_metered(one, other, meter).await
+                splice::splice_bidirectional_closing(one, other, meter).await
             }
             (Self::Tcp(one), Self::Unix(other)) => {
-                splice::splice_bidirectional_metered(one, other, meter).await
+                splice::splice_bidirectional_closing(one, other, meter).await
             }
             (Self::Unix(one), Self::Tcp(other)) => {
-                splice::splice_bidirectional_metered(one, other, meter).await
+                splice::splice_bidirectional_closing(one, other, meter).await
             }
             (Self::Unix(one), Self::Unix(other)) => {
-                splice::splice_bidirectional_metered(one, other, meter).await
+                splice::splice_bidirectional_closing(one, other, meter).await
             }
         }
     }

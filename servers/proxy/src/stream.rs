@@ -106,7 +106,7 @@ impl Stream {
     }
 
     /// Moves bytes between two connections until both have ended: by the kernel if `splices`,
-    /// unless one is over TLS.
+    /// unless one is over TLS. They are to be closed then, by which the last end is sent.
     ///
     /// # Errors
     ///

@@ -1,17 +1,36 @@
 //! Connections that are passed on as they are.
 
-use bytes::BytesMut;
+use std::pin::pin;
 
+use evenkeel::time::Instant;
+
+use crate::access_log::{Note, Timed};
+use crate::counters::Counter;
 use crate::http::of_client;
 use crate::policy::Key;
 use crate::pool::dial;
 use crate::relay;
-use crate::server::Taken;
+use crate::server::{Front, Taken};
+use crate::tls::Session;
 
 /// Serves a connection until both of its sides have ended.
 pub async fn serve(mut taken: Taken) {
     let front = taken.front();
-    let Some(pool) = front.router.otherwise() else {
+    let mut note = front.log.as_ref().map(|log| {
+        let tls = taken.stream.session().map(Session::version);
+        Note::begin(log, taken.ends.client(), &front.name, tls)
+    });
+    if let (Some(note), Some(destination)) = (&mut note, front.router.otherwise()) {
+        note.goes(destination);
+    }
+    let note = note.as_deref();
+    let mut served = pin!(served(&mut taken, &front, note));
+    Timed::new(served.as_mut(), note).await;
+}
+
+async fn served(taken: &mut Taken, front: &Front, note: Option<&Note>) {
+    let pool = front.router.otherwise();
+    let Some(pool) = pool.and_then(|destination| destination.pool.as_ref()) else {
         // The listener spoke HTTP a moment ago, and has routes alone.
         return;
     };
@@ -23,6 +42,7 @@ pub async fn serve(mut taken: Taken) {
         return taken.stream.reset();
     }
     pool.earn_retry();
+    let began = note.map(|_| Instant::now());
     let key = of_client(&taken.ends);
     let mut dialled = match dial(pool, key, &taken.ends, false, &mut Vec::new()).await {
         Ok(dialled) => dialled,
@@ -32,23 +52,33 @@ pub async fn serve(mut taken: Taken) {
             return taken.stream.reset();
         }
     };
-    pool.outcome(dialled.lease.index(), true);
     let server = dialled.lease.server();
-    let begun = std::mem::replace(&mut taken.buffer, BytesMut::new());
+    if let (Some(note), Some(began)) = (note, began) {
+        note.connected(server, dialled.lease.queued, began.elapsed());
+    }
+    pool.outcome(dialled.lease.index(), true);
+    let (ours, theirs) = (&front.counters, &server.counters);
+    let nowhere = Counter::default();
+    let [noted_in, noted_out] = match note {
+        Some(note) => [&note.bytes_in, &note.bytes_out],
+        None => [&nowhere; 2],
+    };
     let from_client = relay::Side {
+        begun: std::mem::take(&mut taken.buffer).to_vec(),
         stream: &mut taken.stream,
-        begun: begun.to_vec(),
-        from: [&front.counters.bytes_in, &server.counters.bytes_in],
+        from: &[&ours.bytes_in, &theirs.bytes_in, noted_in],
     };
     let from_server = relay::Side {
         stream: &mut dialled.stream,
         begun: Vec::new(),
-        from: [&front.counters.bytes_out, &server.counters.bytes_out],
+        from: &[&ours.bytes_out, &theirs.bytes_out, noted_out],
     };
-    let relayed = relay::both(from_client, from_server, &front.config).await;
-    if relayed.is_err() {
-        // Both see that something may be missing.
-        taken.stream.reset();
-        dialled.stream.reset();
+    match relay::both(from_client, from_server, &front.config).await {
+        Ok(()) => note.into_iter().for_each(Note::whole),
+        Err(_) => {
+            // Both see that something may be missing.
+            taken.stream.reset();
+            dialled.stream.reset();
+        }
     }
 }

@@ -3,12 +3,13 @@
 //! What clients say cannot end its line, nor its quotes: other bytes than visible ones of ASCII are
 //! written as `\xHH`, and long texts are cut off.
 
-use std::io::Write;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+
+use crate::text::{Style, address, number, second, status};
 
 /// How a line is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -109,11 +110,9 @@ impl Format {
             Self::Common => common(record, out),
             Self::Combined => {
                 common(record, out);
-                let dash = |text: &'static str| text;
                 for text in [record.referer, record.user_agent] {
-                    let text = if text.is_empty() { dash("-") } else { text };
-                    // Writing to memory cannot fail.
-                    let _ = write!(out, " \"{text}\"");
+                    let text = if text.is_empty() { "-" } else { text };
+                    add(&[" \"", text, "\""], out);
                 }
             }
             Self::Json => {
@@ -127,28 +126,42 @@ impl Format {
 
 fn common(record: &Record<'_>, out: &mut Vec<u8>) {
     match record.client {
-        Some(client) => drop(write!(out, "{client}")),
+        Some(client) => address(client, out),
         None => out.push(b'-'),
     }
-    let time = record.time.strftime("%d/%b/%Y:%H:%M:%S +0000");
+    add(&[" - - ["], out);
+    second(record.time, Style::Common, out);
     let [method, target, version] = record.request;
-    let (status, bytes) = (record.status, record.bytes_out);
-    // Writing to memory cannot fail.
-    let _ = if method.is_empty() {
-        write!(out, " - - [{time}] \"-\" {status:03} {bytes}")
+    if method.is_empty() {
+        add(&["] \"-\" "], out);
     } else {
-        write!(
-            out,
-            " - - [{time}] \"{method} {target} {version}\" {status:03} {bytes}"
-        )
-    };
+        add(&["] \"", method, " ", target, " ", version, "\" "], out);
+    }
+    status(record.status, out);
+    out.push(b' ');
+    number(record.bytes_out, out);
+}
+
+fn add(texts: &[&str], out: &mut Vec<u8>) {
+    for text in texts {
+        out.extend_from_slice(text.as_bytes());
+    }
+}
+
+/// With microseconds.
+fn precise(time: Timestamp) -> String {
+    let mut out = Vec::with_capacity(27);
+    let us = second(time, Style::Iso, &mut out);
+    // It is ASCII.
+    let second = String::from_utf8_lossy(&out);
+    format!("{second}.{us:06}Z")
 }
 
 impl<'a> From<&Record<'a>> for Object<'a> {
     fn from(record: &Record<'a>) -> Self {
         let [method, target, version] = record.request;
         Self {
-            time: record.time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(),
+            time: precise(record.time),
             client: record.client,
             listener: record.listener,
             route: record.route,
@@ -176,23 +189,29 @@ impl<'a> From<&Record<'a>> for Object<'a> {
     }
 }
 
-/// Text of a client, of which at most so many bytes are written.
-pub(super) fn escaped(text: &[u8], bytes_max: usize) -> String {
-    let mut out = String::with_capacity(text.len().min(bytes_max));
-    for &byte in text.iter().take(bytes_max) {
-        match byte {
-            b'"' | b'\\' => {
-                out.push('\\');
-                out.push(char::from(byte));
+/// Adds text of a client, of which at most so many bytes are written.
+pub(super) fn escaped(text: &[u8], bytes_max: usize, out: &mut String) {
+    let written = &text[..text.len().min(bytes_max)];
+    let is_plain = |&byte: &u8| (b' '..=b'~').contains(&byte) && !b"\"\\".contains(&byte);
+    match str::from_utf8(written) {
+        // Most is.
+        Ok(plain) if written.iter().all(is_plain) => out.push_str(plain),
+        _ => {
+            for &byte in written {
+                match byte {
+                    b'"' | b'\\' => {
+                        out.push('\\');
+                        out.push(char::from(byte));
+                    }
+                    b' '..=b'~' => out.push(char::from(byte)),
+                    other => out.push_str(&format!("\\x{other:02x}")),
+                }
             }
-            b' '..=b'~' => out.push(char::from(byte)),
-            other => out.push_str(&format!("\\x{other:02x}")),
         }
     }
     if text.len() > bytes_max {
         out.push_str("...");
     }
-    out
 }
 
 #[cfg(test)]
@@ -268,7 +287,13 @@ mod tests {
 
     #[test]
     fn what_a_client_says_ends_neither_its_line_nor_its_quotes() {
-        assert_eq!(escaped(b"a\"b\\c\n\xff", 100), "a\\\"b\\\\c\\x0a\\xff");
-        assert_eq!(escaped(b"abcdef", 3), "abc...");
+        let escaped = |text, bytes_max| {
+            let mut out = "|".to_owned();
+            super::escaped(text, bytes_max, &mut out);
+            out
+        };
+        assert_eq!(escaped(b"a\"b\\c\n\xff", 100), "|a\\\"b\\\\c\\x0a\\xff");
+        assert_eq!(escaped(b"abcdef", 3), "|abc...");
+        assert_eq!(escaped("\u{e4}b".as_bytes(), 1), "|\\xc3...");
     }
 }

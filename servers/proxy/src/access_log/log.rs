@@ -1,5 +1,6 @@
 //! A log at work: its queue, and the task that has a lane write what is in it.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,6 +24,13 @@ const GATHER: Duration = Duration::from_millis(20);
 
 /// The time between two complaints.
 const COMPLAINTS: Duration = Duration::from_secs(1);
+
+/// What a thread keeps to write its next line in.
+const LINE_BYTES_MAX: usize = 16 * 1_024;
+
+thread_local! {
+    static LINE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// The logs of a configuration, by their names.
 pub type Logs = BTreeMap<String, Arc<Log>>;
@@ -110,9 +118,14 @@ impl Log {
 
     /// Adds the line of a request, without waiting. If there is no room, it is left out.
     pub fn add(&self, record: &Record<'_>) {
-        let mut line = Vec::with_capacity(512);
+        let mut line = LINE.try_with(Cell::take).unwrap_or_default();
+        line.clear();
         self.0.config.format.write(record, &mut line);
-        match self.0.queue.add(&line) {
+        let added = self.0.queue.add(&line);
+        if line.capacity() <= LINE_BYTES_MAX {
+            let _ = LINE.try_with(|kept| kept.set(line));
+        }
+        match added {
             Added::First => self.0.wakes.notify_one(),
             Added::More => {}
             Added::Full => {

@@ -1,4 +1,5 @@
-//! A line for each request: who asked for what, what it was answered with, and how long that took.
+//! A line for each request, or connection that is passed on as it is: who asked for
+//! what, what it was answered with, and how long that took.
 //!
 //! - `note`: what is noted of a request while it is served; its end is the line.
 //! - `format`: how a line is written.

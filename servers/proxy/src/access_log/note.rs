@@ -30,12 +30,10 @@ pub struct Note {
     time: Timestamp,
     began: Instant,
     client: Option<IpAddr>,
-    listener: String,
+    listener: Arc<str>,
     tls: &'static str,
-    request: [String; 3],
-    host: String,
-    referer: String,
-    user_agent: String,
+    said: Said,
+    version: &'static str,
     id: String,
     route: Option<Destination>,
     server: Mutex<Option<Arc<Server>>>,
@@ -54,12 +52,43 @@ pub struct Note {
     pub bytes_out: Counter,
 }
 
+/// What a client has said, one behind the other, so that it takes one piece of memory: the method,
+/// the target, the host, `Referer` and `User-Agent`.
+#[derive(Debug, Default)]
+struct Said {
+    text: String,
+    /// Where each ends.
+    ends: [usize; 5],
+}
+
+impl Said {
+    /// Each has a length up to which it is noted.
+    fn note(&mut self, texts: [(&[u8], usize); 5]) {
+        let bytes = texts.iter().map(|(text, max)| text.len().min(*max));
+        self.text.reserve(bytes.sum());
+        for ((text, max), end) in texts.into_iter().zip(&mut self.ends) {
+            escaped(text, max, &mut self.text);
+            *end = self.text.len();
+        }
+    }
+
+    fn all(&self) -> [&str; 5] {
+        let mut begin = 0;
+        self.ends.map(|end| {
+            let text = &self.text[begin..end];
+            begin = end;
+            text
+        })
+    }
+}
+
 impl Note {
-    /// Of a request whose head is there, or cannot be read.
+    /// Of a request whose head is there, or cannot be read; or of a connection that is passed on
+    /// as it is.
     pub fn begin(
         log: &Arc<Log>,
         client: Option<IpAddr>,
-        listener: &str,
+        listener: &Arc<str>,
         tls: Option<&'static str>,
     ) -> Box<Self> {
         Box::new(Self {
@@ -67,12 +96,10 @@ impl Note {
             time: Timestamp::now(),
             began: Instant::now(),
             client,
-            listener: listener.to_owned(),
+            listener: Arc::clone(listener),
             tls: tls.unwrap_or_default(),
-            request: Default::default(),
-            host: String::new(),
-            referer: String::new(),
-            user_agent: String::new(),
+            said: Said::default(),
+            version: "",
             id: String::new(),
             route: None,
             server: Mutex::default(),
@@ -91,19 +118,19 @@ impl Note {
     /// What is asked for, whose headers are found by their names in lower case.
     pub fn asked<'h>(
         &mut self,
-        (method, target, version): (&str, &str, &str),
+        (method, target, version): (&str, &str, &'static str),
         host: &str,
         header: impl Fn(&str) -> Option<&'h [u8]>,
     ) {
-        let text = |name: &str| escaped(header(name).unwrap_or_default(), TEXT_MAX);
-        self.referer = text("referer");
-        self.user_agent = text("user-agent");
-        self.host = escaped(host.as_bytes(), TEXT_MAX);
-        self.request = [
-            escaped(method.as_bytes(), TEXT_MAX),
-            escaped(target.as_bytes(), TARGET_MAX),
-            version.to_owned(),
-        ];
+        let text = |name: &str| header(name).unwrap_or_default();
+        self.said.note([
+            (method.as_bytes(), TEXT_MAX),
+            (target.as_bytes(), TARGET_MAX),
+            (host.as_bytes(), TEXT_MAX),
+            (text("referer"), TEXT_MAX),
+            (text("user-agent"), TEXT_MAX),
+        ]);
+        self.version = version;
     }
 
     /// Where it goes.
@@ -145,17 +172,17 @@ impl Drop for Note {
         let answered = us(&self.answered_us);
         let route = self.route.as_ref();
         let pool = route.and_then(|route| route.pool.as_ref());
-        let [method, target, version] = &self.request;
+        let [method, target, host, referer, user_agent] = self.said.all();
         self.log.add(&Record {
             time: self.time,
             client: self.client,
             listener: &self.listener,
             route: route.map_or("", |route| &route.route),
             class: route.map_or("", |route| &route.class_name),
-            request: [method, target, version],
-            host: &self.host,
-            referer: &self.referer,
-            user_agent: &self.user_agent,
+            request: [method, target, self.version],
+            host,
+            referer,
+            user_agent,
             id: &self.id,
             status: self.status.load(Ordering::Relaxed),
             tls: self.tls,

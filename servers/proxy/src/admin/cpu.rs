@@ -90,7 +90,7 @@ fn users(site: &Site) -> BTreeMap<Class, Vec<String>> {
         users
             .entry(front.class)
             .or_default()
-            .push(front.name.clone());
+            .push(front.name.to_string());
         if let Some(tls) = front.tls.as_ref().filter(|tls| tls.class != front.class) {
             let name = format!("{}/handshakes", front.name);
             users.entry(tls.class).or_default().push(name);

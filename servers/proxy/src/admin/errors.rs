@@ -10,7 +10,7 @@ pub(super) fn show(context: &Context, only: Option<&str>, as_json: bool) -> Stri
     let site = context.site();
     let mut rows = Vec::new();
     for front in site.fronts.values() {
-        if only.is_some_and(|only| only != front.name) {
+        if only.is_some_and(|only| *only != *front.name) {
             continue;
         }
         for bad in front.counters.refusals.all() {
@@ -29,7 +29,7 @@ pub(super) fn show(context: &Context, only: Option<&str>, as_json: bool) -> Stri
     for (age, listener, bad) in &rows {
         table.row(vec![
             json!(age.as_secs()),
-            json!(listener),
+            json!(&**listener),
             json!(
                 bad.client
                     .map_or("unix".to_owned(), |client| client.to_string())

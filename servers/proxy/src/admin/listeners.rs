@@ -8,13 +8,9 @@ use crate::server::{Context, Front};
 /// A listener by its name.
 fn front(context: &Context, name: &str) -> Result<Arc<Front>, String> {
     let site = context.site();
-    let found = site.fronts.values().find(|front| front.name == name);
+    let found = site.fronts.values().find(|front| *front.name == *name);
     found.map(Arc::clone).ok_or_else(|| {
-        let names: Vec<&str> = site
-            .fronts
-            .values()
-            .map(|front| front.name.as_str())
-            .collect();
+        let names: Vec<&str> = site.fronts.values().map(|front| &*front.name).collect();
         format!(
             "there is no listener {name:?}; there are {}",
             names.join(", ")

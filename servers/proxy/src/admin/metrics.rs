@@ -275,10 +275,7 @@ pub(super) fn limits<'a>(
     fronts: impl Iterator<Item = &'a Front>,
 ) -> impl Iterator<Item = (&'a str, &'a Limiter)> {
     fronts.flat_map(|front| {
-        let own = front
-            .router
-            .limit()
-            .map(|limit| (front.name.as_str(), &**limit));
+        let own = front.router.limit().map(|limit| (&*front.name, &**limit));
         let routes = front.router.destinations().filter_map(|destination| {
             let limit = destination.rules.as_ref()?.own_limit()?;
             Some((&*destination.route, &**limit))
@@ -291,7 +288,7 @@ pub(super) fn limits<'a>(
 pub(super) fn compressions(site: &Site) -> impl Iterator<Item = (&str, &Compress)> {
     site.fronts.values().flat_map(|front| {
         let shared = front.router.compress();
-        let shared = shared.map(|shared| (front.name.as_str(), &**shared));
+        let shared = shared.map(|shared| (&*front.name, &**shared));
         shared.into_iter().chain(front.router.own_compressions())
     })
 }

@@ -155,7 +155,7 @@ async fn run(context: Arc<Context>, listener: Arc<Listener>, places: Arc<Semapho
             return;
         };
         let stream = match listener.accept().await {
-            Ok(stream) => stream,
+            Ok((stream, _)) => stream,
             Err(error) => {
                 eprintln!("evenkeel-proxy: the admin socket cannot accept: {error}");
                 sleep(TIME_MAX / 10).await;

@@ -168,7 +168,7 @@ fn empty() -> Vec<Value> {
 fn of_front(front: &Front) -> Vec<Value> {
     let counters = &front.counters;
     let mut row = empty();
-    row[0] = json!(front.name);
+    row[0] = json!(&*front.name);
     row[1] = json!("FRONTEND");
     row[4] = json!(front.slots.taken());
     let max = front.slots.max_set();

@@ -21,8 +21,8 @@ pub(super) fn problems(name: &str, listener: &Spanned<Listener>) -> Vec<Found> {
         examiner.say(
             at.clone(),
             format!(
-                "listener {name} has mode \"tcp\", in which there are no requests to \
-                 change, answer or log"
+                "listener {name} has mode \"tcp\", in which there are no requests to change or \
+                 answer"
             ),
         );
     }
@@ -97,7 +97,6 @@ fn has_any(listener: &Listener) -> bool {
     listener.request.is_some()
         || listener.response.is_some()
         || listener.redirect.is_some()
-        || listener.log.is_some()
         || listener.compress.is_some()
         || listener.request_ids != crate::policy::RequestIds::Off
 }

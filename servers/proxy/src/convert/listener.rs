@@ -391,10 +391,7 @@ impl Listener<'_> {
         let Some(log) = &self.part.settings.log else {
             return;
         };
-        if !self.part.settings.is_http {
-            self.remarks
-                .note(log.line, "connections without requests are not logged");
-        } else if let Some(name) = super::toml::log_name(self.sections, &log.value) {
+        if let Some(name) = super::toml::log_name(self.sections, &log.value) {
             table.key("log", &text(&name));
         }
     }

@@ -23,7 +23,7 @@ pub(super) enum Unknown {
 /// Options that change nothing of what is served.
 const NOT_NEEDED: [(&str, &str); 28] = [
     ("httplog", "lines have the combined format of web servers"),
-    ("tcplog", "connections without requests are not logged"),
+    ("tcplog", "lines have the combined format of web servers"),
     ("httpslog", "lines have the combined format of web servers"),
     ("dontlognull", "each request has one line, at its end"),
     ("dontlog-normal", "each request has one line, at its end"),

@@ -226,11 +226,11 @@ pub(super) fn log_name(sections: &Sections, target: &Log) -> Option<String> {
     Some(format!("log{}", index + 1))
 }
 
-/// Where frontends log requests.
+/// Where frontends log.
 fn logs(sections: &Sections) -> Vec<&Log> {
     let mut all: Vec<&Log> = Vec::new();
     for part in &sections.parts {
-        let is_logged = part.is_front() && part.settings.is_http && !part.is_disabled;
+        let is_logged = part.is_front() && !part.is_disabled;
         if let Some(log) = part.settings.log.as_ref().filter(|_| is_logged)
             && !all.contains(&&log.value)
         {

@@ -39,7 +39,8 @@ const LINGER: (Duration, usize) = (Duration::from_secs(1), 256 * 1_024);
 pub async fn serve(mut taken: Taken) {
     match two::begins(&mut taken).await {
         Begun::One => {}
-        Begun::Two => return two::serve(taken).await,
+        // A connection of HTTP/1.1, which most are, has no place for it.
+        Begun::Two => return Box::pin(two::serve(taken)).await,
         Begun::Silent => return,
     }
     let mut closing = taken.closing.clone();
@@ -127,13 +128,14 @@ async fn next(
     };
     let plan = Plan { note, ..plan };
     enter(plan.class);
+    // A connection that waits for a request has no place for what an exchange needs.
     let done = match plan.two {
         None => {
-            let mut exchange = pin!(exchange(client, &plan));
+            let mut exchange = Box::pin(exchange(client, &plan));
             Timed::new(exchange.as_mut(), plan.note.as_deref()).await
         }
         Some(_) => {
-            let mut forward = pin!(two::forward(client, &plan));
+            let mut forward = Box::pin(two::forward(client, &plan));
             Timed::new(forward.as_mut(), plan.note.as_deref()).await
         }
     };

@@ -274,9 +274,13 @@ async fn without_body(
     let mut target = to_server(client.front, plan, server, origin);
     target.send(&plan.head).await.map_err(Fault::Lost)?;
     let limit = plan.pool.config.timeouts.answer;
-    let answer = read_answer(client.stream, client.front, plan, (server, origin), arrived);
-    let answer = client.timer.within(limit, answer);
-    let mut answer = answer.await.map_err(|_| Fault::ServerSlow)??;
+    let mut answer = {
+        let answer = read_answer(client.stream, client.front, plan, (server, origin), arrived);
+        // What is handed over by value has its place twice.
+        let answer = pin!(answer);
+        let answer = client.timer.within(limit, answer).await;
+        answer.map_err(|_| Fault::ServerSlow)??
+    };
     if answer.upgrades {
         return Ok(upgraded(client, answer, (server, origin), arrived).await);
     }
@@ -500,12 +504,12 @@ async fn upgraded(
     let from_client = relay::Side {
         stream: client.stream,
         begun: client.buffer.split().to_vec(),
-        from: [&client.front.counters.bytes_in, &server.counters.bytes_in],
+        from: &[&client.front.counters.bytes_in, &server.counters.bytes_in],
     };
     let from_server = relay::Side {
         stream: origin,
         begun,
-        from: [&client.front.counters.bytes_out, &server.counters.bytes_out],
+        from: &[&client.front.counters.bytes_out, &server.counters.bytes_out],
     };
     match relay::both(from_client, from_server, &client.front.config).await {
         Ok(()) => Done::with(End::Close),

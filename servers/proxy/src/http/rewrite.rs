@@ -1,6 +1,5 @@
 //! The heads that are passed on: written anew, without what concerns one connection alone.
 
-use std::io::Write;
 use std::net::IpAddr;
 
 use httparse::Header;
@@ -10,6 +9,7 @@ use super::head::{Request, Response, connection_tokens};
 use crate::compress::{Form, weak};
 use crate::config::ForwardedFor;
 use crate::policy::{Lines, Passage};
+use crate::text::{address, number, status};
 
 /// What the proxy adds to a request.
 #[derive(Clone, Copy, Debug)]
@@ -113,12 +113,9 @@ impl OfRequest<'_> {
             (ForwardedFor::Keep, _) | (ForwardedFor::Replace, None) => {}
             (ForwardedFor::Replace, Some(client)) => {
                 // The longest address has 39 characters.
-                let mut text = [0; 39];
-                let mut rest = &mut text[..];
-                // If one could be longer, it would be cut off.
-                let _ = write!(rest, "{client}");
-                let left = rest.len();
-                add(FORWARDED_FOR, &text[..text.len() - left]);
+                let mut text = Vec::with_capacity(39);
+                address(client, &mut text);
+                add(FORWARDED_FOR, &text);
             }
             // All in one line, as some read the first one alone.
             (ForwardedFor::Append, client) => {
@@ -128,8 +125,7 @@ impl OfRequest<'_> {
                     all.extend_from_slice(b", ");
                 }
                 match client {
-                    // Writing to memory cannot fail.
-                    Some(client) => drop(write!(all, "{client}")),
+                    Some(client) => address(client, &mut all),
                     None => all.truncate(all.len().saturating_sub(2)),
                 }
                 if !all.is_empty() {
@@ -160,12 +156,11 @@ impl OfRequest<'_> {
 impl OfResponse<'_> {
     /// Writes the head of an answer, as HTTP/1.1, without its end.
     pub fn write(&self, response: &Response<'_>, out: &mut Vec<u8>) {
-        // Writing to memory cannot fail.
-        let _ = write!(
-            out,
-            "HTTP/1.1 {:03} {}\r\n",
-            response.status, response.reason
-        );
+        out.extend_from_slice(b"HTTP/1.1 ");
+        status(response.status, out);
+        out.push(b' ');
+        out.extend_from_slice(response.reason.as_bytes());
+        out.extend_from_slice(b"\r\n");
         let drops = |name: &str| {
             let passage = self.passage;
             passage.is_some_and(|passage| passage.drops_of_response(name)) || self.form.drops(name)
@@ -273,8 +268,11 @@ fn line(name: &str, value: &[u8], out: &mut Vec<u8>) {
 fn framing(framing: Framing, out: &mut Vec<u8>) {
     match framing {
         Framing::None | Framing::Close => {}
-        // Writing to memory cannot fail.
-        Framing::Length(length) => drop(write!(out, "content-length: {length}\r\n")),
+        Framing::Length(length) => {
+            out.extend_from_slice(b"content-length: ");
+            number(length, out);
+            out.extend_from_slice(b"\r\n");
+        }
         Framing::Chunked => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
     }
 }

@@ -166,7 +166,8 @@ async fn connect(lease: &Lease, ends: &Ends) -> io::Result<Stream> {
     let Some(tls) = &server.tls else {
         return Ok(Stream::Plain(socket));
     };
-    match tls.connect(socket).await {
+    // Connections without TLS have no place for a handshake.
+    match Box::pin(tls.connect(socket)).await {
         Ok(session) => {
             server.counters.tls.shaken(&session);
             Ok(Stream::Tls(Box::new(session)))

@@ -1,6 +1,7 @@
 //! Takes connections, up to their limits.
 
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,8 +24,8 @@ use crate::tcp;
 #[derive(Debug)]
 pub struct Taken {
     context: Arc<Context>,
-    place: Place,
-    first: Arc<Front>,
+    place: Arc<Place>,
+    first: Known,
     /// The connection.
     pub stream: Stream,
     /// Who is at its ends, by the PROXY protocol if that is spoken.
@@ -33,9 +34,6 @@ pub struct Taken {
     pub buffer: BytesMut,
     /// Whether the proxy ends, and connections that wait for a request do.
     pub closing: watch::Receiver<bool>,
-    /// Whether this process takes no more connections: each is to end after its next answer, so
-    /// that the client comes back to whoever listens then. Comes with `closing`, or before.
-    pub leaving: watch::Receiver<bool>,
     /// Whether its listener takes no more connections.
     stop: watch::Receiver<Stop>,
     slot: Slot,
@@ -45,9 +43,11 @@ pub struct Taken {
 impl Taken {
     /// Its listener, as the configuration is now; as it was, if it is gone.
     pub fn front(&self) -> Arc<Front> {
-        let site = self.context.site();
-        let front = site.fronts.get(&self.place);
-        front.map_or_else(|| Arc::clone(&self.first), Arc::clone)
+        if self.first.edition == self.context.edition() {
+            return Arc::clone(&self.first.front);
+        }
+        let now = Known::of(&self.context, &self.place);
+        now.map_or_else(|| Arc::clone(&self.first.front), |known| known.front)
     }
 
     /// Waits until its listener takes no more connections: it is gone, or another process has it,
@@ -56,6 +56,22 @@ impl Taken {
         let mut stop = self.stop.clone();
         // Whoever could say more of a listener is gone after it.
         async move { drop(stop.wait_for(|stop| *stop != Stop::Not).await) }
+    }
+}
+
+/// A listener, as the configuration with this edition has it.
+#[derive(Clone, Debug)]
+struct Known {
+    edition: u64,
+    front: Arc<Front>,
+}
+
+impl Known {
+    fn of(context: &Context, place: &Place) -> Option<Self> {
+        // Before the site, which may so be newer, and is looked at once more in that case.
+        let edition = context.edition();
+        let front = Arc::clone(context.site().fronts.get(place)?);
+        Some(Self { edition, front })
     }
 }
 
@@ -80,40 +96,45 @@ pub(super) async fn run(
     context: Arc<Context>,
     place: Place,
     listener: Arc<Listener>,
-    mut stop: watch::Receiver<Stop>,
+    stop: watch::Receiver<Stop>,
 ) {
-    let mut last = context.site().fronts.get(&place).map(Arc::clone);
-    loop {
+    let place = Arc::new(place);
+    let mut last = Known::of(&context, &place);
+    let mut watched = stop.clone();
+    // Begun once, as to begin it costs more than to look.
+    let mut told = pin!(watched.wait_for(|stop| *stop != Stop::Not));
+    while *stop.borrow() == Stop::Not {
         // Nothing is lost: a connection that was not accepted is still in the backlog.
         let accepted = tokio::select! {
             biased;
-            _ = stop.wait_for(|stop| *stop != Stop::Not) => break,
             accepted = listener.accept() => accepted,
+            _ = &mut told => break,
         };
-        // If it is gone, so is this task in a moment.
-        let front = context.site().fronts.get(&place).map(Arc::clone);
-        let Some(front) = front.or_else(|| last.take()) else {
+        if last.as_ref().map(|known| known.edition) != Some(context.edition()) {
+            // If it is gone, so is this task in a moment.
+            last = Known::of(&context, &place).or(last);
+        }
+        let Some(known) = last.clone() else {
             continue;
         };
-        last = Some(Arc::clone(&front));
         match accepted {
-            Ok(socket) => admit(&context, &place, front, (socket, &stop)).await,
+            Ok(accepted) => admit(&context, &place, known, (accepted, &stop)).await,
             Err(error) => {
-                front.complain(&cannot_accept(&error));
+                known.front.complain(&cannot_accept(&error));
                 sleep(Duration::from_millis(10)).await;
             }
         }
     }
     let how = *stop.borrow();
-    let Some(front) = last.filter(|_| how == Stop::Close) else {
+    let Some(known) = last.filter(|_| how == Stop::Close) else {
         return;
     };
     let (silence, time_max) = SILENCE;
     let until = Instant::now() + time_max;
     while Instant::now() < until
-        && let Ok(Ok(socket)) = timeout(silence, listener.accept()).await
+        && let Ok(Ok(accepted)) = timeout(silence, listener.accept()).await
     {
-        admit(&context, &place, Arc::clone(&front), (socket, &stop)).await;
+        admit(&context, &place, known.clone(), (accepted, &stop)).await;
     }
 }
 
@@ -137,26 +158,23 @@ fn limits(front: &Front) -> Limits {
 /// beyond its limit holds none of the process's.
 async fn admit(
     context: &Arc<Context>,
-    place: &Place,
-    front: Arc<Front>,
-    (socket, stop): (Socket, &watch::Receiver<Stop>),
+    place: &Arc<Place>,
+    known: Known,
+    ((socket, ends), stop): ((Socket, Ends), &watch::Receiver<Stop>),
 ) {
-    // One that is over already has no ends; what it has sent would be nobody's.
-    let Ok(ends) = socket.ends() else {
-        return;
-    };
+    let front = &*known.front;
     context.connections.one();
     front.counters.connections.one();
     // Behind a proxy it is not known yet whose it is.
     let client = ends.client().filter(|_| !front.config.accept_proxy);
     let class = front.tls.as_ref().map_or(front.class, |tls| tls.class);
-    let slot = match front.slots.take(client, limits(&front)) {
+    let slot = match front.slots.take(client, limits(front)) {
         Ok(slot) => slot,
         Err(full) => {
             // Beyond those that are told at leisure, the answer is sent and the connection closed.
             let telling = Arc::clone(&context.refusals).try_acquire_owned();
             let stream = Stream::Plain(socket);
-            let is_told = refused(&front, &stream, full);
+            let is_told = refused(front, &stream, full);
             if let (true, Ok(telling)) = (is_told, telling) {
                 drop(evenkeel::spawn_in(class, async move {
                     http::linger(&stream).await;
@@ -173,26 +191,42 @@ async fn admit(
     };
     let sessions = &context.sessions;
     let registered = sessions.register(&front.name, ends.client(), class);
+    let session = registered.session();
+    let is_plain = front.tls.is_none() && !front.config.accept_proxy;
+    let mode = front.config.mode;
     let taken = Taken {
         closing: context.closing(),
-        leaving: context.leaving(),
         stop: stop.clone(),
         context: Arc::clone(context),
-        place: place.clone(),
+        place: Arc::clone(place),
         ends,
-        first: front,
+        first: known,
         stream: Stream::Plain(socket),
         buffer: BytesMut::new(),
         slot,
         _permit: permit,
     };
-    let session = registered.session();
-    let serving = async move { registered.scope(serve(taken)).await };
-    session.runs_in(evenkeel::spawn_in(class, serving).abort_handle());
+    // A task has no place for what its connection does not need.
+    let task = match (is_plain, mode) {
+        (true, Mode::Http) => {
+            let serving = async move { registered.scope(http::serve(taken)).await };
+            evenkeel::spawn_in(class, serving)
+        }
+        (true, Mode::Tcp) => {
+            let serving = async move { registered.scope(tcp::serve(taken)).await };
+            evenkeel::spawn_in(class, serving)
+        }
+        (false, _) => {
+            let serving = async move { registered.scope(serve(taken)).await };
+            evenkeel::spawn_in(class, serving)
+        }
+    };
+    session.runs_in(task.abort_handle());
 }
 
+/// Serves a connection that begins with a header of the PROXY protocol, with TLS, or both.
 async fn serve(mut taken: Taken) {
-    let front = Arc::clone(&taken.first);
+    let front = Arc::clone(&taken.first.front);
     if front.config.accept_proxy {
         let header = timeout(front.config.timeouts.proxy_header, header(&mut taken)).await;
         let why = match header {

@@ -1,6 +1,7 @@
 //! Another configuration: how it comes to work, and what of the one before ends.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use evenkeel::runtime::Handle;
@@ -110,6 +111,8 @@ impl Context {
     fn go_by(&self, site: Site, before: &Site) -> Arc<Site> {
         let site = Arc::new(site);
         *self.site.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&site);
+        // Release: pairs with the Acquire in `edition`.
+        self.edition.fetch_add(1, Ordering::Release);
         site.retire(before);
         site
     }

@@ -25,7 +25,7 @@ pub use error::ServerError;
 pub use site::{Front, Place, Site, Watched};
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -58,6 +58,9 @@ const PAGE_MAX: Duration = Duration::from_secs(5);
 pub struct Context {
     path: PathBuf,
     site: Mutex<Arc<Site>>,
+    /// Which site that is, so that who knows it need not ask. Advanced after each change, with
+    /// Release, which pairs with the Acquire in `edition`.
+    edition: AtomicU64,
     closing: Sender<bool>,
     leaving: Sender<bool>,
     permits: Arc<Semaphore>,
@@ -271,6 +274,7 @@ impl Context {
         Self {
             path: path.to_owned(),
             site: Mutex::new(Arc::new(Site::empty(config))),
+            edition: AtomicU64::new(0),
             closing: Sender::new(false),
             leaving: Sender::new(false),
             permits: Arc::new(Semaphore::new(connections_max)),
@@ -292,6 +296,13 @@ impl Context {
     /// The configuration at work.
     pub fn site(&self) -> Arc<Site> {
         Arc::clone(&self.site.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The number of the configuration at work. Whoever reads it and then [`site`](Self::site) has
+    /// that one, or a newer one.
+    pub fn edition(&self) -> u64 {
+        // Acquire: pairs with the Release in `go_by`.
+        self.edition.load(Ordering::Acquire)
     }
 
     /// Has the files of all logs opened anew, as when they were renamed.

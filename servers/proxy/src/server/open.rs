@@ -42,7 +42,7 @@ impl Open {
     pub(super) fn listening(&self, site: &Site) -> Vec<(String, String)> {
         let shown = |(place, running): (&Place, &Running)| {
             let front = site.fronts.get(place)?;
-            Some((front.name.clone(), running.shown.clone()))
+            Some((front.name.to_string(), running.shown.clone()))
         };
         self.listeners.iter().filter_map(shown).collect()
     }

@@ -75,7 +75,7 @@ pub struct Watched {
 #[derive(Debug)]
 pub struct Front {
     /// Its name.
-    pub name: String,
+    pub name: Arc<str>,
     /// What the configuration says of it.
     pub config: config::Listener,
     /// The class of its connections.
@@ -152,7 +152,7 @@ impl Site {
                 Some(tls::Listening::new(side, class, known, permits))
             });
             let front = Front {
-                name: name.clone(),
+                name: name.as_str().into(),
                 config: listener.clone(),
                 class,
                 tls,

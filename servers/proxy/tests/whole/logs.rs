@@ -107,6 +107,38 @@ fn says_all(first: &Value) {
 }
 
 #[test]
+fn a_connection_that_is_passed_on_has_its_line_at_its_end() {
+    let origin = Origin::http(|_| Reply::text("0123456789"));
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("log");
+    let to = format!("file:{}", file.display());
+    let config = logging(&to, "format = \"json\"", &origin);
+    let proxy = Proxy::start(&config.replace("mode = \"http\"", "mode = \"tcp\""));
+    let mut client = proxy.connect();
+    assert_eq!(client.get("/a").status, 200);
+    assert_eq!(client.get("/b").status, 200);
+    assert!(!file.exists() || fs::read(&file).unwrap().is_empty());
+    drop(client);
+    let line: Value = serde_json::from_str(&lines(&file, 1)[0]).unwrap();
+    for (key, value) in [
+        ("client", "127.0.0.1"),
+        ("listener", "web"),
+        ("route", "web"),
+        ("method", ""),
+        ("pool", "app"),
+        ("server", "s0"),
+    ] {
+        assert_eq!(line[key], value, "{key}: {line}");
+    }
+    let number = |key: &str| line[key].as_u64().unwrap();
+    assert!((40..400).contains(&number("bytes_in")), "{line}");
+    assert!((60..400).contains(&number("bytes_out")), "{line}");
+    assert!(number("connect_us") > 0, "{line}");
+    assert!(number("processor_us") <= number("total_us"), "{line}");
+    assert_eq!((number("status"), &line["whole"]), (0, &true.into()));
+}
+
+#[test]
 fn a_file_that_is_renamed_is_opened_anew_at_the_signal() {
     let origin = Origin::named("x");
     let directory = tempfile::tempdir().unwrap();
