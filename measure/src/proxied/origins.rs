@@ -11,7 +11,8 @@ use super::clients::{BIG, MEDIUM, SMALL};
 /// Where they are.
 #[derive(Debug)]
 pub struct Origins {
-    /// Answers requests of HTTP: `/big` with a megabyte, others with five bytes.
+    /// Answers requests of HTTP: `/big` with a megabyte, `/medium` with less, `/text` with a
+    /// megabyte of text, others with five bytes.
     pub http: SocketAddr,
     /// Answers a byte in the same way, and ends.
     pub bytes: SocketAddr,
@@ -58,10 +59,8 @@ impl Origins {
 fn listen(take: impl Fn(TcpStream) + Send + 'static) -> Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
-    let incoming = move || {
-        let streams = listener.incoming();
-        streams.map_while(io::Result::ok).for_each(take);
-    };
+    // A connection may have ended before it is taken, which says nothing of those behind it.
+    let incoming = move || listener.incoming().flatten().for_each(take);
     thread::spawn(incoming);
     Ok(address)
 }
@@ -73,11 +72,14 @@ fn apart(stream: TcpStream, serve: fn(TcpStream) -> io::Result<()>) {
 
 fn serve_http(mut stream: TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let of = |body: &[u8]| {
-        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+    let typed = |fields: &str, body: &[u8]| {
+        let length = body.len();
+        let head = format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: {length}\r\n\r\n");
         [head.as_bytes(), body].concat()
     };
+    let of = |body: &[u8]| typed("", body);
     let (small, mut medium, mut big) = (of(SMALL), Vec::new(), Vec::new());
+    let mut written = Vec::new();
     let (mut buffer, mut filled) = ([0; 4_096], 0);
     loop {
         let came = stream.read(&mut buffer[filled..])?;
@@ -101,11 +103,33 @@ fn serve_http(mut stream: TcpStream) -> io::Result<()> {
                     made(&mut medium, MEDIUM);
                     &medium
                 }
+                () if buffer.starts_with(b"GET /text ") => {
+                    if written.is_empty() {
+                        written = typed("Content-Type: text/plain\r\n", &text(BIG));
+                    }
+                    &written
+                }
                 () => &small,
             })?;
             filled = 0;
         }
     }
+}
+
+/// Words in an order that repeats late, so that to compress them takes a while.
+fn text(length: usize) -> Vec<u8> {
+    let mut words = Vec::with_capacity(length + 16);
+    let mut state = 1_u64;
+    while words.len() < length {
+        // By Knuth's multiplier; the upper bits are the good ones.
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let word = (state >> 52) as u16;
+        words.extend_from_slice(format!("{:x} ", u32::from(word).pow(2)).as_bytes());
+    }
+    words.truncate(length);
+    words
 }
 
 fn serve_bytes(mut stream: TcpStream) -> io::Result<()> {

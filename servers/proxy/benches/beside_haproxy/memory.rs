@@ -26,7 +26,11 @@ pub(crate) fn idle(plan: &Plan<'_>) -> Result<Rows> {
     for (name, measure) in loads {
         if plan.wants(name) {
             let measure = |&kind: &Kind| measure(plan.machine, &plan.machine.start(kind)?);
-            rows.add(name, &alternate(plan.rounds.rounds(), &kinds, measure)?);
+            rows.add(
+                name,
+                &["<= 1.00"],
+                &alternate(plan.rounds.rounds(), &kinds, measure)?,
+            );
         }
     }
     Ok(rows)

@@ -41,7 +41,7 @@ pub(crate) fn rates(plan: &Plan<'_>) -> Result<Rows> {
             .iter()
             .zip([|m: &Mixed| m.megabytes, |m: &Mixed| m.small])
         {
-            rows.add(name, &figures(&all, of));
+            rows.add(name, &[">= 1.10"], &figures(&all, of));
         }
     }
     Ok(rows)
@@ -51,17 +51,18 @@ pub(crate) fn answers(plan: &Plan<'_>) -> Result<Rows> {
     let what = "how long an operator waits for an answer, in us: less is better";
     let mut rows = Rows::new(what, &KINDS, 0);
     let loads = [
-        ("admin: alone", 0, false),
-        ("admin: 8000 connections", IDLE, false),
-        ("admin: mixed load", 0, true),
-        ("admin: mixed load, 8000 connections", IDLE, true),
+        ("admin: alone", 0, false, ""),
+        ("admin: 8000 connections", IDLE, false, "<= 0.20"),
+        ("admin: mixed load", 0, true, "<= 0.10"),
+        ("admin: mixed load, 8000 connections", IDLE, true, ""),
     ];
-    for (name, idle, is_loaded) in loads {
+    for (name, idle, is_loaded, target) in loads {
         if plan.wants(name) {
             let all = measured(plan, idle, is_loaded)?;
             for percent in [50, 99] {
                 let of = |mixed: &Mixed| mixed.answers.percentile(percent).as_secs_f64() * 1e6;
-                rows.add(&format!("{name}, {percent} %"), &figures(&all, of));
+                let targets = if percent == 99 { &[target][..] } else { &[] };
+                rows.add(&format!("{name}, {percent} %"), targets, &figures(&all, of));
             }
         }
     }

@@ -1,14 +1,17 @@
 //! The proxies: how they are started, and what their processes have used.
 
-use std::fs;
+use std::fs::{self, File, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use rustls::pki_types::CertificateDer;
 
 use super::Result;
 use super::clients::{LIMIT, Reached};
@@ -38,13 +41,15 @@ impl Kind {
     }
 }
 
-/// The same limits and times as ours.
+/// The same limits and times as ours. A log of the standard output is how it writes to a file.
 const HAPROXY: &str = "\
 global
   nbthread 1
   maxconn 9000
   maxpipes 400
+  log stdout format raw local0 info
 defaults
+  log global
   timeout connect 5s
   timeout client 60s
   timeout server 60s
@@ -53,21 +58,47 @@ defaults
   http-reuse always
 ";
 
+/// The same of ours: handshakes and computations have classes of their own.
+const OURS: &str = "\
+[class.handshakes]
+share = 10
+[class.computed]
+share = 10
+";
+
 const SPLICE: &str = "  option splice-auto\n  option splice-request\n  option splice-response\n";
+
+/// Whose the certificate is.
+pub(crate) const NAME: &str = "localhost";
+
+/// The file of the certificate and its key.
+const CERTIFICATE: &str = "both.pem";
 
 /// Where the proxies run.
 pub(crate) struct Machine {
     haproxy: String,
     directory: tempfile::TempDir,
     pub(crate) origins: Origins,
+    /// Of listeners with TLS, whose file has the key, too.
+    pub(crate) certificate: CertificateDer<'static>,
 }
 
 impl Machine {
     pub(crate) fn new(haproxy: &str) -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let key = rcgen::KeyPair::generate()?;
+        let params = rcgen::CertificateParams::new(vec![NAME.to_owned()])?;
+        let certificate = params.self_signed(&key)?;
+        let both = certificate.pem() + &key.serialize_pem();
+        let path = directory.path().join(CERTIFICATE);
+        fs::write(&path, both)?;
+        // Ours takes no key that others can read.
+        fs::set_permissions(&path, Permissions::from_mode(0o600))?;
         Ok(Self {
             haproxy: haproxy.to_owned(),
-            directory: tempfile::tempdir()?,
+            directory,
             origins: Origins::start()?,
+            certificate: certificate.der().clone(),
         })
     }
 
@@ -77,39 +108,56 @@ impl Machine {
         // Relaxed: it only has to be another number each time.
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let file = |end: &str| self.directory.path().join(format!("{number}.{end}"));
-        let (config, admin) = (file("config"), file("socket"));
+        let files = Files {
+            config: file("config"),
+            admin: file("socket"),
+            log: file("log"),
+        };
         match kind {
-            Kind::Ours => self.ours(config, admin),
-            _ => self.theirs(kind, config, admin),
+            Kind::Ours => self.ours(files),
+            _ => self.theirs(kind, files),
         }
     }
 
-    fn ours(&self, config: PathBuf, admin: PathBuf) -> Result<Proxy> {
+    fn ours(&self, files: Files) -> Result<Proxy> {
+        let certificate = self.directory.path().join(CERTIFICATE);
         let listener = |name: &str, mode: &str| {
+            let more = match name {
+                "tls" => {
+                    let path = certificate.display();
+                    format!(
+                        "tls.class = \"handshakes\"\ntls.certificate = [{{ file = \"{path}\" }}]\n"
+                    )
+                }
+                "computed" => "class = \"computed\"\ncompress = true\n".to_owned(),
+                _ => String::new(),
+            };
             format!(
                 "[listener.{name}]\nbind = \"127.0.0.1:0\"\nmode = \"{mode}\"\npool = \"{name}\"\n\
-                 connections_per_client_max = 9000\n"
+                 connections_per_client_max = 9000\nlog = \"all\"\n{more}"
             )
         };
         let server = |name: &str, address: SocketAddr| {
             format!("[[pool.{name}.server]]\nname = \"s\"\naddress = \"{address}\"\n")
         };
         let mut text = format!(
-            "[process]\nworkers = 1\nconnections_max = 9000\nadmin_socket = \"{}\"\n",
-            admin.display()
+            "[process]\nworkers = 1\nconnections_max = 9000\nadmin_socket = \"{}\"\n\
+             [log.all]\nto = \"file:{}\"\n{OURS}",
+            files.admin.display(),
+            files.log.display()
         );
         for (name, mode, address) in self.sections() {
             text += &listener(name, mode);
             text += &server(name, address);
         }
-        fs::write(&config, text)?;
+        fs::write(&files.config, text)?;
         let mut child = Command::new(env!("CARGO_BIN_EXE_evenkeel-proxy"))
             .arg("run")
-            .arg(&config)
+            .arg(&files.config)
             .stdout(Stdio::piped())
             .spawn()?;
         let output = child.stdout.take().ok_or("it has no output")?;
-        let mut bound = [None; 3];
+        let mut bound = [None; LISTENERS];
         for line in BufReader::new(output).lines() {
             let line = line?;
             for ((name, ..), bound) in self.sections().iter().zip(&mut bound) {
@@ -120,56 +168,62 @@ impl Machine {
                 break;
             }
         }
-        let [Some(http), Some(tcp), Some(silent)] = bound else {
+        let [
+            Some(http),
+            Some(tcp),
+            Some(silent),
+            Some(tls),
+            Some(computed),
+        ] = bound
+        else {
             return Err("the proxy does not begin".into());
         };
-        Ok(Proxy {
-            child,
-            admin,
-            http,
-            tcp,
-            silent,
-        })
+        let bound = [http, tcp, silent, tls, computed];
+        Ok(Proxy::new(child, files, bound))
     }
 
-    fn theirs(&self, kind: Kind, config: PathBuf, admin: PathBuf) -> Result<Proxy> {
+    fn theirs(&self, kind: Kind, files: Files) -> Result<Proxy> {
         // It has no way to say which port it was given.
         let free = || TcpListener::bind("127.0.0.1:0")?.local_addr();
-        let bound = [free()?, free()?, free()?];
+        let bound = [free()?, free()?, free()?, free()?, free()?];
         let mut text = HAPROXY.replace(
             "defaults\n",
-            &format!("  stats socket {}\ndefaults\n", admin.display()),
+            &format!("  stats socket {}\ndefaults\n", files.admin.display()),
         );
+        let certificate = self.directory.path().join(CERTIFICATE);
         match kind {
             Kind::Splicing => text += SPLICE,
             Kind::Large => text = text.replace("  maxconn", "  tune.bufsize 65536\n  maxconn"),
             Kind::Ours | Kind::Copying => {}
         }
         for ((name, mode, server), bind) in self.sections().iter().zip(bound) {
+            let (of_bind, more) = match *name {
+                "tls" => (format!("ssl crt {}", certificate.display()), ""),
+                "computed" => (
+                    String::new(),
+                    "  compression algo gzip\n  compression type text/plain\n",
+                ),
+                _ => (String::new(), ""),
+            };
             text += &format!(
-                "listen {name}\n  mode {mode}\n  maxconn 9000\n  bind {bind}\n  server s {server}\n"
+                "listen {name}\n  mode {mode}\n  option {mode}log\n  maxconn 9000\n  \
+                 bind {bind} {of_bind}\n  server s {server}\n{more}"
             );
         }
-        fs::write(&config, text)?;
+        fs::write(&files.config, text)?;
         let program = &self.haproxy;
         let child = Command::new(program)
             .arg("-db")
             .arg("-f")
-            .arg(&config)
+            .arg(&files.config)
+            .stdout(File::create(&files.log)?)
             .spawn();
         let child = child.map_err(|error| {
             format!("cannot start {program}: {error}; install HAProxy, or name it by --haproxy")
         })?;
-        let [http, tcp, silent] = bound;
-        let proxy = Proxy {
-            child,
-            admin,
-            http,
-            tcp,
-            silent,
-        };
+        let proxy = Proxy::new(child, files, bound);
         let began = Instant::now();
-        while TcpStream::connect(http).is_err() {
+        while TcpStream::connect(proxy.http).is_err() {
             if began.elapsed() > LIMIT {
                 return Err("HAProxy does not begin".into());
             }
@@ -179,28 +233,62 @@ impl Machine {
     }
 
     /// The listeners: name, mode and server.
-    fn sections(&self) -> [(&'static str, &'static str, SocketAddr); 3] {
+    fn sections(&self) -> [(&'static str, &'static str, SocketAddr); LISTENERS] {
         [
             ("http", "http", self.origins.http),
             ("tcp", "tcp", self.origins.bytes),
             ("silent", "tcp", self.origins.silent),
+            ("tls", "http", self.origins.http),
+            ("computed", "http", self.origins.http),
         ]
     }
+}
+
+/// How many listeners a proxy has.
+const LISTENERS: usize = 5;
+
+/// The files of a proxy.
+struct Files {
+    config: PathBuf,
+    admin: PathBuf,
+    log: PathBuf,
 }
 
 /// A proxy at work, which ends with this.
 pub(crate) struct Proxy {
     child: Child,
-    admin: PathBuf,
+    files: Files,
     /// Forwards to the origin of HTTP.
     pub(crate) http: SocketAddr,
     /// To the one of bytes.
     pub(crate) tcp: SocketAddr,
     /// To the silent one.
     pub(crate) silent: SocketAddr,
+    /// To the origin of HTTP, and speaks TLS.
+    pub(crate) tls: SocketAddr,
+    /// The same, and compresses text.
+    pub(crate) computed: SocketAddr,
 }
 
 impl Proxy {
+    fn new(child: Child, files: Files, bound: [SocketAddr; LISTENERS]) -> Self {
+        let [http, tcp, silent, tls, computed] = bound;
+        Self {
+            child,
+            files,
+            http,
+            tcp,
+            silent,
+            tls,
+            computed,
+        }
+    }
+
+    /// How long its log is.
+    pub(crate) fn log_bytes(&self) -> Result<u64> {
+        Ok(fs::metadata(&self.files.log)?.len())
+    }
+
     /// What its threads have used so far of the processors, in microseconds.
     pub(crate) fn processor_us(&self) -> Result<f64> {
         let mut ns = 0.0;
@@ -224,7 +312,7 @@ impl Proxy {
     /// How long an answer to the operator takes.
     pub(crate) fn ask_admin(&self) -> Result<Duration> {
         let began = Instant::now();
-        let mut stream = UnixStream::connect(&self.admin)?;
+        let mut stream = UnixStream::connect(&self.files.admin)?;
         stream.set_read_timeout(Some(LIMIT))?;
         stream.write_all(b"show info\n")?;
         let mut answer = String::new();
