@@ -7,6 +7,7 @@
 //! last word `json` asks for the answer as JSON. Only the user of the process and root are
 //! answered.
 
+mod brief;
 mod commands;
 mod cpu;
 mod errors;
@@ -17,6 +18,7 @@ mod rules;
 mod sess;
 mod table;
 
+pub use brief::Brief;
 pub(crate) use metrics::add as add_metrics;
 pub use metrics::page as metrics_page;
 

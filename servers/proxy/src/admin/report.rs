@@ -16,7 +16,7 @@ use crate::server::{Context, Front};
 /// `show info`: names and values.
 pub(super) fn info(context: &Context) -> Vec<(&'static str, Value)> {
     let site = context.site();
-    let stats = evenkeel::runtime::Handle::current().stats();
+    let runtime = context.brief.look();
     let fronts = site.fronts.values();
     let sum = |of: fn(&OfListener) -> &Counter| -> u64 {
         fronts
@@ -31,7 +31,7 @@ pub(super) fn info(context: &Context) -> Vec<(&'static str, Value)> {
     vec![
         ("Name", json!("evenkeel-proxy")),
         ("Version", json!(env!("CARGO_PKG_VERSION"))),
-        ("Nbthread", json!(stats.workers.len())),
+        ("Nbthread", json!(runtime.workers)),
         ("Pid", json!(std::process::id())),
         ("Uptime_sec", json!(context.began.elapsed().as_secs())),
         ("Maxconn", json!(context.connections_max)),
@@ -54,10 +54,10 @@ pub(super) fn info(context: &Context) -> Vec<(&'static str, Value)> {
         ("LogLines", json!(lines(|log| log.written()))),
         ("LogLinesDropped", json!(lines(|log| log.dropped()))),
         ("Reloads", json!(context.reloads.total())),
-        ("Tasks", json!(stats.tasks_waiting)),
+        ("Tasks", json!(runtime.tasks)),
         (
             "Utilisation_pct",
-            json!((stats.utilisation() * 10_000.0).round() / 100.0),
+            json!((runtime.utilisation * 10_000.0).round() / 100.0),
         ),
         ("Stopping", json!(u8::from(*context.closing().borrow()))),
     ]

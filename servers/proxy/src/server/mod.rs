@@ -75,6 +75,8 @@ pub struct Context {
     pub connections: Counter,
     /// Reloads that were made.
     pub reloads: Counter,
+    /// What operators are told of the runtime.
+    pub brief: admin::Brief,
     /// The connections that there are.
     pub sessions: Arc<Sessions>,
     open: tokio::sync::Mutex<Open>,
@@ -284,6 +286,7 @@ impl Context {
             began: Instant::now(),
             connections: Counter::default(),
             reloads: Counter::default(),
+            brief: admin::Brief::default(),
             sessions: Arc::default(),
             open: tokio::sync::Mutex::default(),
             read: Mutex::default(),
