@@ -435,6 +435,7 @@ fn waiting(first: &Config, now: &Config) -> Vec<&'static str> {
         let watch = config.watch.as_ref();
         watch.map(|watch| crate::watch::Settings {
             tokens: Vec::new(),
+            accounts: Vec::new(),
             ..watch.get_ref().clone()
         })
     };

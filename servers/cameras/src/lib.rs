@@ -11,6 +11,7 @@
 //! - [`mp4`]: fragments of MP4; [`record`]: files of them on disks.
 //! - [`watch`]: the page, and what programs ask over HTTP; [`site`]: it and recordings by the
 //!   configuration.
+//! - [`users`]: passwords, and sessions of browsers.
 //! - [`simulator`]: cameras that are none.
 
 pub mod book;
@@ -29,6 +30,7 @@ pub mod serve;
 pub mod server;
 pub mod simulator;
 pub mod site;
+pub mod users;
 pub mod watch;
 
 #[cfg(test)]

@@ -75,7 +75,8 @@ impl Server {
         let doors = match &config.rtsp {
             None => None,
             Some(rtsp) => {
-                let opened = Doors::open(rtsp.get_ref(), silence, &cameras).await;
+                let opened =
+                    Doors::open(rtsp.get_ref(), &config.accounts(), silence, &cameras).await;
                 Some(Arc::new(opened.map_err(|error| ServerError::Listen {
                     address: rtsp.get_ref().listen.get_ref().clone(),
                     error,
@@ -143,7 +144,7 @@ fn go_by_others(book: &Book, doors: Option<&Arc<Doors>>, access: Option<&Access>
     book.also(move |config| {
         let doors = doors.as_ref().and_then(Weak::upgrade);
         if let (Some(doors), Some(rtsp)) = (doors, &config.rtsp) {
-            doors.change(rtsp.get_ref());
+            doors.change(rtsp.get_ref(), &config.accounts());
         }
         if let (Some(access), Some(watch)) = (&access, &config.watch) {
             // The examination of the configuration has found the tokens good.

@@ -1,5 +1,6 @@
 //! The commands and their arguments.
 
+mod hash;
 mod run;
 mod simulate;
 
@@ -46,6 +47,7 @@ enum Command {
     Run(FileArguments),
     /// Say what is wrong with a configuration, with its lines, without serving by it.
     Check(FileArguments),
+    HashPassword(HashArguments),
     Simulate(SimulateArguments),
 }
 
@@ -69,6 +71,20 @@ pub(crate) struct SimulateArguments {
     pub(crate) kbit: u32,
 }
 
+/// Print a user for the configuration, whose password is the first line of the standard input.
+///
+/// The password is not printed, but its Argon2 hash: put it into a file that only the server reads.
+#[derive(Debug, Args)]
+pub(crate) struct HashArguments {
+    /// The user's name.
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// Also print what digest authentication in RTSP needs. Who has that can watch by RTSP, and
+    /// try passwords quickly; without it, RTSP clients send the password itself.
+    #[arg(long)]
+    pub(crate) digest: bool,
+}
+
 /// `run` and `check` differ in what they do with it.
 #[derive(Debug, Args)]
 pub(crate) struct FileArguments {
@@ -85,6 +101,7 @@ fn kbit() -> clap::builder::RangedI64ValueParser<u32> {
 pub(crate) fn run(arguments: Arguments) -> Outcome {
     match arguments.command {
         Command::Run(file) => run::run(&file.file),
+        Command::HashPassword(arguments) => hash::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Check(file) => {
             let config = config::read(&file.file)?;

@@ -24,6 +24,7 @@ pub(super) fn problems(config: &Config) -> Vec<Found> {
     {
         examiner.say(watch.span(), error.to_string());
     }
+    examiner.users();
     examiner.volumes();
     for (name, camera) in &config.cameras {
         examiner.camera(name, camera.span(), camera.get_ref());
@@ -115,15 +116,16 @@ impl Examiner<'_> {
 
     fn rtsp(&mut self, at: Range<usize>, rtsp: &Rtsp) {
         let listen = rtsp.listen.get_ref();
+        let has_no_users = rtsp.users.is_empty() && self.config.users.is_empty();
         match listen.parse::<SocketAddr>() {
             Err(_) => self.say(
                 rtsp.listen.span(),
                 format!("{listen:?} is no address: write it as \"127.0.0.1:8554\""),
             ),
-            Ok(address) if !address.ip().is_loopback() && rtsp.users.is_empty() => self.say(
+            Ok(address) if !address.ip().is_loopback() && has_no_users => self.say(
                 rtsp.listen.span(),
                 "without users only a loopback address is taken, since anybody could watch: add \
-                 [[rtsp.user]] with name, password and view = [\"*\"], or listen on 127.0.0.1",
+                 [[user]], or [[rtsp.user]] with name, password and view = [\"*\"], or listen on 127.0.0.1",
             ),
             Ok(_) => {}
         }
@@ -148,6 +150,42 @@ impl Examiner<'_> {
             }
             for camera in user.view.iter().chain(&user.publish) {
                 if camera != "*" && !self.config.cameras.contains_key(camera) {
+                    let said = format!("there is no camera {camera:?}: add [camera.{camera}]");
+                    self.say(at.clone(), said);
+                }
+            }
+        }
+    }
+
+    fn users(&mut self) {
+        let rtsp = self.config.rtsp.iter();
+        let rtsp = rtsp.flat_map(|rtsp| &rtsp.get_ref().users);
+        let mut names: BTreeSet<&str> = rtsp.map(|user| &*user.get_ref().name).collect();
+        for user in &self.config.users {
+            let (at, user) = (user.span(), user.get_ref());
+            if user.name.is_empty() || user.name.contains([':', '"', '\\']) {
+                self.say(
+                    at.clone(),
+                    "a user has a name, without `:`, `\\` and quotes",
+                );
+            }
+            if !names.insert(&user.name) {
+                let said = format!("there are two users named {:?}", user.name);
+                self.say(at.clone(), said);
+            }
+            let is_hex = |digest: &String| {
+                digest.len() == 32 && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
+            };
+            if !crate::users::is_hash(&user.password_hash)
+                || !user.digest.as_ref().is_none_or(is_hex)
+            {
+                let said = "password_hash and digest are what `evenkeel-cameras hash-password` \
+                            prints";
+                self.say(at.clone(), said);
+            }
+            for camera in &user.cameras {
+                let kept = self.config.process.cameras_file.is_some();
+                if !kept && !self.config.cameras.contains_key(camera) {
                     let said = format!("there is no camera {camera:?}: add [camera.{camera}]");
                     self.say(at.clone(), said);
                 }

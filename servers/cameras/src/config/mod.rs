@@ -4,10 +4,12 @@
 //! unknown, names, addresses, and values out of range. Every error says its line. The defaults
 //! stand beside each key.
 
+mod account;
 mod described;
 mod examine;
 mod recording;
 
+pub use account::{Account, Role};
 pub use described::{Added, read_kept, write_kept};
 pub use examine::name_problem;
 pub use recording::{Record, Recording, Volume};
@@ -19,6 +21,7 @@ use std::time::Duration;
 
 use rtsp_types::Url;
 use serde::{Deserialize, Deserializer, de};
+use servers_common::config::Found;
 use servers_common::values;
 use toml::Spanned;
 
@@ -43,11 +46,22 @@ pub struct Config {
     /// Directories for recordings, by name.
     #[serde(default, rename = "volume")]
     pub volumes: BTreeMap<String, Spanned<Volume>>,
+    /// Users, for RTSP and HTTP alike.
+    #[serde(default, rename = "user")]
+    pub users: Vec<Spanned<Account>>,
     /// Where browsers and programs connect by HTTP; nobody can, if it is not given.
     pub watch: Option<Spanned<crate::watch::Settings>>,
     /// The cameras, by name.
     #[serde(default, rename = "camera")]
     pub cameras: BTreeMap<String, Spanned<Camera>>,
+}
+
+impl Config {
+    /// The users.
+    pub fn accounts(&self) -> Vec<Account> {
+        let accounts = self.users.iter();
+        accounts.map(|account| account.get_ref().clone()).collect()
+    }
 }
 
 /// What concerns the process; a change of it needs a restart.
@@ -272,7 +286,7 @@ pub fn camera_url(text: &str) -> Result<Url, &'static str> {
 ///
 /// [`ConfigError`]: it cannot be read, or what is wrong with it.
 pub fn read(path: &Path) -> Result<Config, ConfigError> {
-    servers_common::config::read(path, |config| examine::problems(config))
+    servers_common::config::read(path, problems)
 }
 
 /// Reads and checks a text, whose name is for errors.
@@ -281,7 +295,15 @@ pub fn read(path: &Path) -> Result<Config, ConfigError> {
 ///
 /// [`ConfigError`]: what is wrong with it.
 pub fn parse(file: &str, text: &str) -> Result<Config, ConfigError> {
-    servers_common::config::parse(file, text, |config| examine::problems(config))
+    servers_common::config::parse(file, text, problems)
+}
+
+fn problems(config: &mut Config) -> Vec<Found> {
+    let accounts = config.accounts();
+    if let Some(watch) = &mut config.watch {
+        watch.get_mut().accounts = accounts;
+    }
+    examine::problems(config)
 }
 
 #[cfg(test)]

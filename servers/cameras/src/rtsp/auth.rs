@@ -167,6 +167,36 @@ fn respond(
     algorithm.digest(&format!("{secret}:{middle}:{what}"))
 }
 
+/// Who knows the passwords of users.
+pub trait Passwords {
+    /// Whether it is this user's password.
+    fn is_right(&self, user: &str, password: &str) -> bool;
+
+    /// The digest of a user's name, realm and password, if it is known.
+    fn digest(&self, user: &str, realm: &str, algorithm: Algorithm) -> Option<String>;
+}
+
+/// Passwords that are known themselves.
+struct Plain<F>(F);
+
+impl<F: Fn(&str) -> Option<String>> Passwords for Plain<F> {
+    fn is_right(&self, user: &str, password: &str) -> bool {
+        let known = (self.0)(user);
+        // Compared in any case, so that the time does not say which users there are.
+        same(known.as_deref().unwrap_or_default(), password) && known.is_some()
+    }
+
+    fn digest(&self, user: &str, realm: &str, algorithm: Algorithm) -> Option<String> {
+        let password = (self.0)(user)?;
+        Some(digest_of(algorithm, user, realm, &password))
+    }
+}
+
+/// The digest of a user's name, realm and password, by which digests are answered.
+pub fn digest_of(algorithm: Algorithm, user: &str, realm: &str, password: &str) -> String {
+    algorithm.digest(&format!("{user}:{realm}:{password}"))
+}
+
 /// Checks the answers of clients to the challenges of one connection.
 #[derive(Clone, Debug)]
 pub struct Checking {
@@ -193,6 +223,11 @@ impl Checking {
         }
     }
 
+    /// The challenge of those whose digests are not known: the password itself.
+    pub fn basic_challenge(&self) -> String {
+        format!("Basic realm={}", quoted(&self.realm))
+    }
+
     /// The challenge, a header `WWW-Authenticate`.
     pub fn challenge(&self, algorithm: Algorithm) -> String {
         let (realm, nonce) = (quoted(&self.realm), quoted(&self.nonce));
@@ -212,30 +247,40 @@ impl Checking {
         method: &str,
         password_of: impl Fn(&str) -> Option<String>,
     ) -> Result<String, Refused> {
+        self.check_by(header, method, &Plain(password_of))
+    }
+
+    /// The same by those who need not know the password itself.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`].
+    pub fn check_by(
+        &self,
+        header: Option<&str>,
+        method: &str,
+        passwords: &dyn Passwords,
+    ) -> Result<String, Refused> {
         let header = header.ok_or(Refused::Missing)?;
         if let Some(basic) = strip_scheme(header, "Basic") {
             let decoded = STANDARD.decode(basic.trim()).map_err(|_| Refused::Wrong)?;
             let decoded = String::from_utf8(decoded).map_err(|_| Refused::Wrong)?;
             let (user, password) = decoded.split_once(':').ok_or(Refused::Wrong)?;
-            let known = password_of(user);
-            // Compared in any case, so that the time does not say which users there are.
-            let is_right = same(known.as_deref().unwrap_or_default(), password);
-            return (is_right && known.is_some())
-                .then(|| user.to_owned())
-                .ok_or(Refused::Wrong);
+            let is_right = passwords.is_right(user, password);
+            return is_right.then(|| user.to_owned()).ok_or(Refused::Wrong);
         }
         let parsed = split(header).into_iter().next();
         let (_, parameters) = parsed
             .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("Digest"))
             .ok_or(Refused::Wrong)?;
-        self.check_digest(&parameters, method, password_of)
+        self.check_digest(&parameters, method, passwords)
     }
 
     fn check_digest(
         &self,
         parameters: &BTreeMap<String, String>,
         method: &str,
-        password_of: impl Fn(&str) -> Option<String>,
+        passwords: &dyn Passwords,
     ) -> Result<String, Refused> {
         let get = |name: &str| parameters.get(name).map(String::as_str);
         let user = get("username").ok_or(Refused::Wrong)?;
@@ -249,10 +294,10 @@ impl Checking {
             Some("auth") => get("nc").zip(get("cnonce")),
             Some(_) => return Err(Refused::Wrong),
         };
-        let known = password_of(user);
-        let password = known.as_deref().unwrap_or_default();
-        let secret = algorithm.digest(&format!("{user}:{}:{password}", self.realm));
-        let right = respond(algorithm, &secret, &self.nonce, counted, method, uri);
+        let known = passwords.digest(user, &self.realm, algorithm);
+        // Compared in any case, so that the time does not say which users there are.
+        let secret = known.as_deref().unwrap_or_default();
+        let right = respond(algorithm, secret, &self.nonce, counted, method, uri);
         let is_right = get("response").is_some_and(|response| same(&right, response));
         (is_right && known.is_some())
             .then(|| user.to_owned())

@@ -18,11 +18,16 @@ use std::sync::Arc;
 
 use rtsp_types::{HeaderName, Method, Request, Response, StatusCode, Version, headers};
 
+use directory::By;
+
 use super::AGENT;
 use super::auth::{Algorithm, Checking, Refused};
 use super::sdp::{self, Offer};
 use super::transport;
 use crate::media::Track;
+
+/// What passwords are for, as clients are told.
+pub const REALM: &str = "evenkeel";
 
 /// Wrong passwords that a connection may try. Each wrong one costs another connection after that.
 const REFUSALS_MAX: u32 = 4;
@@ -87,7 +92,7 @@ impl Server {
     /// A connection that has just been made. The numbers are random.
     pub fn new(nonce: [u8; 16], session: u64) -> Self {
         Self {
-            checking: Checking::new("evenkeel", nonce),
+            checking: Checking::new(REALM, nonce),
             session: format!("{session:016x}"),
             state: State::Idle,
             user: None,
@@ -116,7 +121,11 @@ impl Server {
                 let mut action = Action::None;
                 if status == StatusCode::Unauthorized {
                     // The one that all players know. Two challenges confuse some of them.
-                    let challenge = self.checking.challenge(Algorithm::Md5);
+                    let challenge = if directory.knows_digests() {
+                        self.checking.challenge(Algorithm::Md5)
+                    } else {
+                        self.checking.basic_challenge()
+                    };
                     more.push((headers::WWW_AUTHENTICATE, challenge));
                     if self.refusals > REFUSALS_MAX {
                         action = Action::End;
@@ -215,7 +224,7 @@ impl Server {
             .map(|value| value.as_str());
         let user = self
             .checking
-            .check(header, method, |user| directory.password(user))
+            .check_by(header, method, &By(directory))
             .map_err(|refused| {
                 self.refusals += u32::from(refused == Refused::Wrong);
                 let why = "a user and a password are needed".to_owned();

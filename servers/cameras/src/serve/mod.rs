@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use constant_time_eq::constant_time_eq;
 use evenkeel::Class;
 use evenkeel::net::TcpListener;
 use evenkeel::task::AbortHandle;
@@ -21,8 +22,10 @@ use servers_common::counters::Counter;
 use servers_common::slots::{Limits, Slots};
 
 use crate::cameras::Cameras;
-use crate::config::{self, User};
-use crate::rtsp::server::{Directory, Found, Permission};
+use crate::config::{self, Account, User};
+use crate::rtsp::auth::{Algorithm, digest_of};
+use crate::rtsp::server::{Directory, Found, Permission, REALM};
+use crate::users::Users;
 
 /// A listener at work, which ends with its connections when this is dropped.
 #[derive(Debug)]
@@ -37,6 +40,8 @@ pub struct Doors {
 pub(crate) struct Shared {
     cameras: Arc<Cameras>,
     settings: Mutex<Arc<Settings>>,
+    /// Those who may watch by HTTP too.
+    accounts: Users,
     /// After so long without a packet a publisher is given up.
     silence: Duration,
     slots: Arc<Slots>,
@@ -47,6 +52,7 @@ pub(crate) struct Shared {
 /// What may change while it listens.
 #[derive(Debug)]
 struct Settings {
+    /// Who may watch and publish by RTSP alone.
     users: Vec<User>,
     patience: Duration,
     limits: Limits,
@@ -85,6 +91,7 @@ impl Doors {
     /// The address cannot be listened on.
     pub async fn open(
         rtsp: &config::Rtsp,
+        accounts: &[Account],
         silence: Duration,
         cameras: &Arc<Cameras>,
     ) -> io::Result<Self> {
@@ -93,6 +100,7 @@ impl Doors {
         let shared = Arc::new(Shared {
             cameras: Arc::clone(cameras),
             settings: Mutex::new(Settings::of(rtsp)),
+            accounts: Users::new(accounts),
             silence,
             slots: Arc::default(),
             closing: tokio::sync::watch::Sender::new(false),
@@ -112,7 +120,8 @@ impl Doors {
     }
 
     /// Goes by other users, limits and times for connections, and requests, to come.
-    pub fn change(&self, rtsp: &config::Rtsp) {
+    pub fn change(&self, rtsp: &config::Rtsp, accounts: &[Account]) {
+        self.shared.accounts.become_like(&Users::new(accounts));
         let settings = &self.shared.settings;
         *settings.lock().unwrap_or_else(PoisonError::into_inner) = Settings::of(rtsp);
     }
@@ -174,7 +183,7 @@ impl Shared {
 
 impl Directory for Shared {
     fn is_open(&self) -> bool {
-        self.settings().users.is_empty()
+        self.settings().users.is_empty() && self.accounts.is_empty()
     }
 
     fn password(&self, user: &str) -> Option<String> {
@@ -183,7 +192,30 @@ impl Directory for Shared {
         found.map(|user| user.password.clone())
     }
 
+    fn is_right(&self, user: &str, password: &str) -> bool {
+        match Directory::password(self, user) {
+            Some(known) => constant_time_eq(known.as_bytes(), password.as_bytes()),
+            None => self.accounts.check(user, password).is_ok(),
+        }
+    }
+
+    fn digest(&self, user: &str, realm: &str, algorithm: Algorithm) -> Option<String> {
+        if let Some(password) = Directory::password(self, user) {
+            return Some(digest_of(algorithm, user, realm, &password));
+        }
+        let account = self.accounts.account(user)?;
+        let is_known = algorithm == Algorithm::Md5 && realm == REALM;
+        account.digest.filter(|_| is_known)
+    }
+
+    fn knows_digests(&self) -> bool {
+        self.accounts.have_digests()
+    }
+
     fn may(&self, user: &str, camera: &str, what: Permission) -> bool {
+        if let Some(account) = self.accounts.account(user) {
+            return what == Permission::View && account.knows(camera);
+        }
         let settings = self.settings();
         let found = settings.users.iter().find(|known| known.name == user);
         found.is_some_and(|user| {

@@ -13,9 +13,12 @@ use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use constant_time_eq::constant_time_eq;
+use evenkeel::Class;
 use sha2::{Digest, Sha256};
 
 use super::settings::{Permission, Token};
+use crate::config::{Account, Role};
+use crate::users::{LoginError, Users};
 
 /// The cookie in which browsers carry a token.
 pub const COOKIE_NAME: &str = "evenkeel-cameras";
@@ -52,6 +55,21 @@ impl Rights {
         }
     }
 
+    /// Those of a user.
+    pub fn of(account: &Account) -> Self {
+        let mut permissions = vec![Permission::Watch];
+        if account.role >= Role::Operator {
+            permissions.push(Permission::Export);
+        }
+        if account.role >= Role::Admin {
+            permissions.push(Permission::Manage);
+        }
+        Self {
+            permissions,
+            cameras: account.cameras.clone(),
+        }
+    }
+
     /// Whether it may do this with a camera.
     pub fn allow(&self, permission: Permission, camera: &str) -> bool {
         self.permissions.contains(&permission) && self.know(camera)
@@ -67,6 +85,7 @@ impl Rights {
 #[derive(Clone, Debug)]
 pub struct Access {
     tokens: Arc<Mutex<Arc<Tokens>>>,
+    users: Arc<Users>,
 }
 
 type Tokens = [([u8; 32], Rights)];
@@ -89,11 +108,40 @@ impl Access {
         let tokens = tokens.iter().map(read).collect::<Result<_, _>>()?;
         Ok(Self {
             tokens: Arc::new(Mutex::new(tokens)),
+            users: Arc::new(Users::new(&[])),
         })
+    }
+
+    /// The same with these users.
+    pub fn with_users(self, accounts: &[Account]) -> Self {
+        let users = Arc::new(Users::new(accounts));
+        Self { users, ..self }
+    }
+
+    /// The users.
+    pub fn users(&self) -> &Arc<Users> {
+        &self.users
+    }
+
+    /// What a user may do, by the password. Comparing it takes long, and is done in a task of the
+    /// class for bulk work.
+    ///
+    /// # Errors
+    ///
+    /// [`LoginError`].
+    pub async fn login(&self, user: String, password: String) -> Result<Account, LoginError> {
+        if let Some(account) = self.users.remembered(&user, &password) {
+            return Ok(account);
+        }
+        let users = Arc::clone(&self.users);
+        let check = evenkeel::spawn_in(Class::BULK, async move { users.check(&user, &password) });
+        // It fails only as the runtime ends.
+        check.await.unwrap_or(Err(LoginError::Busy))
     }
 
     /// Goes by the tokens of another one from now on.
     pub fn become_like(&self, other: &Self) {
+        self.users.become_like(&other.users);
         let other = other.tokens();
         // A whole list is put in the place of another.
         *self.tokens.lock().unwrap_or_else(PoisonError::into_inner) = other;
@@ -103,9 +151,9 @@ impl Access {
         Arc::clone(&self.tokens.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether a token is needed.
+    /// Whether a token or a user is needed.
     pub fn needs_token(&self) -> bool {
-        !self.tokens().is_empty()
+        !self.tokens().is_empty() || !self.users.is_empty()
     }
 
     /// What a request may do. What is open to everybody is for the caller to know.
@@ -125,8 +173,8 @@ impl Access {
         }
         let needed = Refusal(
             StatusCode::UNAUTHORIZED,
-            "a token is needed: send it as `Authorization: Bearer TOKEN`, or as the password of a \
-             user of any name",
+            "a token or a user is needed: send a token as `Authorization: Bearer TOKEN`, or as the \
+             password of a user of any name; a user's name and password as `Authorization: Basic`",
         );
         let secret = secret(headers).ok_or(needed)?;
         self.of(&secret).ok_or(needed)
@@ -142,7 +190,8 @@ impl Access {
         let found = tokens
             .iter()
             .find(|(known, _)| constant_time_eq(known, &digest));
-        found.map(|(_, rights)| rights.clone())
+        let by_token = found.map(|(_, rights)| rights.clone());
+        by_token.or_else(|| self.users.session(secret).map(|it| Rights::of(&it)))
     }
 
     /// Whether no page of another server asks.
@@ -199,8 +248,20 @@ fn digest(hex: &str) -> Option<[u8; 32]> {
     Some(digest)
 }
 
+/// The user and the password that a request carries.
+pub fn user_and_password(headers: &HeaderMap) -> Option<(String, String)> {
+    let (scheme, given) = text(headers, &AUTHORIZATION)?.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") || given.len() > 4 * SECRET_BYTES_MAX {
+        return None;
+    }
+    let pair = BASE64_STANDARD.decode(given.trim()).ok()?;
+    let pair = String::from_utf8(pair).ok()?;
+    let (user, password) = pair.split_once(':')?;
+    Some((user.to_owned(), password.to_owned()))
+}
+
 /// The secret that a request carries.
-fn secret(headers: &HeaderMap) -> Option<Vec<u8>> {
+pub fn secret(headers: &HeaderMap) -> Option<Vec<u8>> {
     if let Some(value) = text(headers, &AUTHORIZATION) {
         let (scheme, given) = value.split_once(' ')?;
         if scheme.eq_ignore_ascii_case("bearer") {

@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
 use axum::http::header::SET_COOKIE;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use evenkeel::task::yield_now;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::access::{COOKIE_NAME, Rights};
-use super::routes::{Listed, Problem, Served, on_disk};
+use super::access::{COOKIE_NAME, Rights, secret};
+use super::routes::{Listed, Problem, Served, on_disk, refused};
 use super::settings::Permission;
 use crate::hub::ChannelStatus;
 use crate::mp4::entry::rfc6381;
@@ -24,6 +24,7 @@ use crate::record::listing::{self, LISTED_MAX_MS};
 use crate::record::names::is_camera;
 use crate::record::protect::{self, NOTE_BYTES_MAX, Protection};
 use crate::record::recordings::CameraStatus;
+use crate::users::SESSION_TIME;
 
 /// So many cameras are described before others have their turn: some tenths of a millisecond.
 const CAMERAS_AT_ONCE: usize = 32;
@@ -61,23 +62,45 @@ impl Between {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Login {
-    token: String,
+#[serde(deny_unknown_fields, untagged)]
+pub(super) enum Login {
+    Token { token: String },
+    User { user: String, password: String },
 }
 
 pub(super) async fn login(
     State(served): App,
     body: Result<Json<Login>, JsonRejection>,
 ) -> Result<Response, Problem> {
-    let Json(Login { token }) = body.map_err(rejected)?;
-    let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b';' | b',' | b'"');
-    let is_known = served.access.of(token.as_bytes()).is_some() && token.bytes().all(is_plain);
-    if !is_known {
-        let message = "there is no such token".to_owned();
-        return Err(Problem(StatusCode::UNAUTHORIZED, message));
-    }
-    let cookie = format!("{COOKIE_NAME}={token}; HttpOnly; SameSite=Strict; Path=/");
+    let Json(login) = body.map_err(rejected)?;
+    let (secret, seconds) = match login {
+        Login::Token { token } => {
+            let is_plain = |byte: u8| byte.is_ascii_graphic() && !b";,\"".contains(&byte);
+            let is_known =
+                served.access.of(token.as_bytes()).is_some() && token.bytes().all(is_plain);
+            if !is_known {
+                let message = "there is no such token".to_owned();
+                return Err(Problem(StatusCode::UNAUTHORIZED, message));
+            }
+            (token, None)
+        }
+        Login::User { user, password } => {
+            let account = served.access.login(user, password).await.map_err(refused)?;
+            let secret = served.access.users().open(&account).map_err(refused)?;
+            (secret, Some(SESSION_TIME.as_secs()))
+        }
+    };
+    let age = seconds.map_or_else(String::new, |seconds| format!("; Max-Age={seconds}"));
+    let cookie = format!("{COOKIE_NAME}={secret}; HttpOnly; SameSite=Strict; Path=/{age}");
     Ok(([(SET_COOKIE, cookie)], Json(json!({}))).into_response())
+}
+
+pub(super) async fn logout(State(served): App, headers: HeaderMap) -> Response {
+    if let Some(secret) = secret(&headers) {
+        served.access.users().close(&secret);
+    }
+    let cookie = format!("{COOKIE_NAME}=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0");
+    ([(SET_COOKIE, cookie)], Json(json!({}))).into_response()
 }
 
 pub(super) async fn cameras(

@@ -11,7 +11,8 @@
 //! | request | answer | permission |
 //! |---|---|---|
 //! | `GET /` | the page | |
-//! | `POST /api/login` | `{"token": "..."}`: sets a cookie, for browsers | |
+//! | `POST /api/login` | `{"token"}`, or `{"user", "password"}`: sets a cookie, for browsers | |
+//! | `POST /api/logout` | ends the session of the cookie | any |
 //! | `GET /api/cameras` | all cameras, with what they do | watch |
 //! | `GET /api/cameras/NAME` | one of them | watch |
 //! | `PUT /api/cameras/NAME` | adds one, or changes one that was added so | manage |

@@ -16,7 +16,7 @@ use evenkeel::time::timeout;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use super::access::{Access, Refusal, Rights};
+use super::access::{Access, Refusal, Rights, user_and_password};
 use super::live::Lives;
 use super::settings::{Permission, Settings};
 use super::{api, media, socket};
@@ -24,6 +24,7 @@ use crate::hub::Hub;
 use crate::record::Recordings;
 use crate::record::disk::LocalDisk;
 use crate::record::volume::Volume;
+use crate::users::LoginError;
 
 /// How long an answer may take to begin.
 pub const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -197,6 +198,7 @@ pub(super) fn router(served: Arc<Served>) -> Router {
         )
         .route("/healthz", get(async || "ok\n"))
         .route("/api/login", post(api::login))
+        .route("/api/logout", post(api::logout))
         .route("/api/cameras", get(api::cameras))
         .route("/api/volumes", get(api::volumes))
         .route("/api/reload", post(api::reload))
@@ -219,7 +221,7 @@ fn is_open(path: &str) -> bool {
 /// Lets requests through that may be made, for as long as their answers may take to begin.
 async fn admit(State(served): State<Arc<Served>>, mut request: Request, next: Next) -> Response {
     let (method, uri, headers) = (request.method(), request.uri(), request.headers());
-    let checked = if is_open(uri.path()) {
+    let mut checked = if is_open(uri.path()) {
         served
             .access
             .check_origin(method, uri, headers)
@@ -227,6 +229,15 @@ async fn admit(State(served): State<Arc<Served>>, mut request: Request, next: Ne
     } else {
         served.access.rights(method, uri, headers).map(Some)
     };
+    if let Err(Refusal(StatusCode::UNAUTHORIZED, _)) = checked
+        && !served.access.users().is_empty()
+        && let Some((user, password)) = user_and_password(headers)
+    {
+        match served.access.login(user, password).await {
+            Ok(account) => checked = Ok(Some(Rights::of(&account))),
+            Err(error) => return refused(error).into_response(),
+        }
+    }
     match checked {
         Ok(Some(rights)) => _ = request.extensions_mut().insert(rights),
         Ok(None) => {}
@@ -248,6 +259,15 @@ async fn admit(State(served): State<Arc<Served>>, mut request: Request, next: Ne
         HeaderValue::from_static("nosniff"),
     );
     answer
+}
+
+/// The answer to a user who is not let in.
+pub(super) fn refused(error: LoginError) -> Problem {
+    let status = match error {
+        LoginError::Wrong => StatusCode::UNAUTHORIZED,
+        LoginError::Busy | LoginError::NoRandom => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    Problem(status, error.to_string())
 }
 
 /// A part of the page, which loads nothing from anywhere else.

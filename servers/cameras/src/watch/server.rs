@@ -34,8 +34,8 @@ pub enum WatchError {
     Address(String),
     /// Others than this machine could connect.
     #[error(
-        "{0} can be reached by others, so tokens are needed: add [[watch.token]], or listen \
-             on 127.0.0.1"
+        "{0} can be reached by others, so tokens are needed, or users: add [[watch.token]] or \
+             [[user]], or listen on 127.0.0.1"
     )]
     NeedsToken(SocketAddr),
     /// A token is none.
@@ -67,7 +67,7 @@ pub struct Server {
 pub fn check(settings: &Settings) -> Result<(SocketAddr, Access), WatchError> {
     let address: SocketAddr =
         (settings.listen.parse()).map_err(|_| WatchError::Address(settings.listen.clone()))?;
-    let access = Access::new(&settings.tokens)?;
+    let access = Access::new(&settings.tokens)?.with_users(&settings.accounts);
     if !access.needs_token() && !address.ip().to_canonical().is_loopback() {
         return Err(WatchError::NeedsToken(address));
     }

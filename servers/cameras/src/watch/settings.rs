@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use crate::config::Account;
+
 /// What a token may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -38,6 +40,9 @@ pub struct Settings {
     /// Tokens. Without any, only addresses of this machine can be listened on.
     #[serde(rename = "token")]
     pub tokens: Vec<Token>,
+    /// Users, who stand elsewhere in the configuration.
+    #[serde(skip)]
+    pub accounts: Vec<Account>,
     /// Connections at once. More wait in the backlog.
     pub connections_max: usize,
     /// WebSockets at once.
@@ -53,6 +58,7 @@ impl Default for Settings {
         Self {
             listen: "127.0.0.1:8090".to_owned(),
             tokens: Vec::new(),
+            accounts: Vec::new(),
             connections_max: 1_000,
             sockets_max: 1_000,
             clips_max: 32,

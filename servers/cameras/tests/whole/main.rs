@@ -10,4 +10,5 @@ mod recorded;
 mod reload;
 mod soak;
 mod support;
+mod users;
 mod view;

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
+use constant_time_eq::constant_time_eq;
+
 use crate::media::Track;
+use crate::rtsp::auth::{Algorithm, Passwords, digest_of};
 use crate::rtsp::sdp::Offer;
 
 /// What a client wants to do with a camera.
@@ -31,12 +34,39 @@ pub trait Directory {
     fn is_open(&self) -> bool;
     /// The password of a user.
     fn password(&self, user: &str) -> Option<String>;
+    /// Whether it is this user's password.
+    fn is_right(&self, user: &str, password: &str) -> bool {
+        self.password(user)
+            .is_some_and(|known| constant_time_eq(known.as_bytes(), password.as_bytes()))
+    }
+    /// The digest of a user's name, realm and password, if it is known.
+    fn digest(&self, user: &str, realm: &str, algorithm: Algorithm) -> Option<String> {
+        let password = self.password(user)?;
+        Some(digest_of(algorithm, user, realm, &password))
+    }
+    /// Whether the digests of all users are known.
+    fn knows_digests(&self) -> bool {
+        true
+    }
     /// Whether a user may.
     fn may(&self, user: &str, camera: &str, what: Permission) -> bool;
     /// What a camera has to show.
     fn find(&self, camera: &str) -> Found;
     /// Whether the camera is one that publishes by itself.
     fn takes_publishers(&self, camera: &str) -> bool;
+}
+
+/// A directory, for those who check answers to challenges.
+pub(super) struct By<'a>(pub(super) &'a dyn Directory);
+
+impl Passwords for By<'_> {
+    fn is_right(&self, user: &str, password: &str) -> bool {
+        self.0.is_right(user, password)
+    }
+
+    fn digest(&self, user: &str, realm: &str, algorithm: Algorithm) -> Option<String> {
+        self.0.digest(user, realm, algorithm)
+    }
 }
 
 /// A track that a client has set up.

@@ -248,7 +248,8 @@ element("day").addEventListener("change", ({ target }) => {
 element("login").addEventListener("submit", async (event) => {
   event.preventDefault();
   const headers = { "content-type": "application/json" };
-  const body = JSON.stringify({ token: element("token").value });
+  const [user, password] = [element("user").value, element("token").value];
+  const body = JSON.stringify(user ? { user, password } : { token: password });
   try {
     await ask("api/login", { method: "POST", headers, body });
     element("token").value = "";

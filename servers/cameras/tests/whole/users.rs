@@ -1,0 +1,222 @@
+//! Users with roles, by RTSP and HTTP, and what they may not do.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use argon2::password_hash::PasswordHasher;
+use argon2::{Algorithm, Argon2, Params, Version};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use cameras::rtsp::auth::{Answering, Credentials};
+use serde_json::{Value, json};
+
+use super::support::{Program, simulator};
+
+/// A user whose hash is cheap, so that tests are short.
+fn user(name: &str, password: &str, more: &str) -> String {
+    let params = Params::new(Params::MIN_M_COST, 1, 1, None).unwrap();
+    let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
+    let hash = argon2.hash_password(password.as_bytes()).unwrap();
+    format!("[[user]]\nname = {name:?}\npassword_hash = \"{hash}\"\n{more}\n")
+}
+
+fn basic(pair: &str) -> String {
+    format!("Authorization: Basic {}\r\n", STANDARD.encode(pair))
+}
+
+/// The program with two cameras, which all users know but `ann`.
+fn program(simulator: &cameras::simulator::Simulator) -> Program {
+    let cameras = ["a", "b"].map(|name| {
+        let url = simulator.url(0);
+        format!("[camera.{name}]\nurl = {url:?}\ndelivery = \"5ms\"\n")
+    });
+    let users = [
+        user("ann", "one", "cameras = [\"a\"]"),
+        user("bob", "two", "role = \"admin\""),
+        user("cid", "three", "role = \"operator\""),
+    ];
+    let watch = "[watch]\nlisten = \"127.0.0.1:0\"\n";
+    Program::start(&(users.concat() + watch + &cameras.concat()))
+}
+
+fn status(program: &Program, method: &str, path: &str, headers: &str, body: &Value) -> u16 {
+    let kind = "content-type: application/json\r\n";
+    let (head, _) = program.http(
+        method,
+        path,
+        &(kind.to_owned() + headers),
+        &body.to_string(),
+    );
+    head.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn users_are_the_same_by_rtsp_and_http_and_do_what_their_roles_allow() {
+    let simulator = simulator();
+    let program = program(&simulator);
+    // Without digests of all users the password itself is asked for.
+    let asked = program.connect().ask("DESCRIBE", &program.url("a"), "");
+    assert_eq!(asked.status, 401);
+    assert!(
+        asked
+            .header("WWW-Authenticate")
+            .unwrap()
+            .starts_with("Basic ")
+    );
+    let describe = |camera: &str, pair: &str| {
+        let mut client = program.connect();
+        let answer = client.ask("DESCRIBE", &program.url(camera), &basic(pair));
+        answer.status
+    };
+    super::support::until("a can be watched", || describe("a", "ann:one") == 200);
+    for (camera, pair, expected) in [
+        ("b", "ann:one", 403),
+        ("a", "ann:two", 401),
+        ("a", "nobody:one", 401),
+    ] {
+        assert_eq!(describe(camera, pair), expected, "{pair} {camera}");
+    }
+    // Nobody publishes by a role.
+    let mut publisher = program.connect();
+    let announced = publisher.ask("ANNOUNCE", &program.url("a"), &basic("bob:two"));
+    assert_eq!(announced.status, 403);
+    let nothing = &Value::Null;
+    assert_eq!(status(&program, "GET", "/api/cameras", "", nothing), 401);
+    for (pair, expected) in [
+        ("ann:one", 200),
+        ("ann:one", 200),
+        ("ann:x", 401),
+        ("x:one", 401),
+    ] {
+        let answer = status(&program, "GET", "/api/cameras", &basic(pair), nothing);
+        assert_eq!(answer, expected, "{pair}");
+    }
+    let described = json!({ "url": simulator.url(1) });
+    for (pair, expected) in [("ann:one", 403), ("cid:three", 403), ("bob:two", 200)] {
+        let path = "/api/cameras/c";
+        assert_eq!(
+            status(&program, "PUT", path, &basic(pair), &described),
+            expected
+        );
+    }
+    for (pair, expected) in [("ann:one", 403), ("cid:three", 404)] {
+        // Which `a` answers, as it is not recorded.
+        let clip = "/api/cameras/a/clip.mp4?from=1&until=2";
+        assert_eq!(
+            status(&program, "GET", clip, &basic(pair), nothing),
+            expected
+        );
+    }
+    let path = "/api/cameras/b";
+    assert_eq!(
+        status(&program, "GET", path, &basic("ann:one"), nothing),
+        404
+    );
+}
+
+#[test]
+fn a_session_is_a_cookie_that_pages_of_others_cannot_use() {
+    let simulator = simulator();
+    let program = program(&simulator);
+    let login = |user: &str, password: &str, headers: &str| {
+        let body = json!({ "user": user, "password": password }).to_string();
+        let kind = "content-type: application/json\r\n".to_owned();
+        program
+            .http("POST", "/api/login", &(kind + headers), &body)
+            .0
+    };
+    let foreign = "origin: http://example.org\r\n";
+    assert!(login("bob", "wrong", "").starts_with("HTTP/1.1 401"));
+    assert!(login("bob", "two", foreign).starts_with("HTTP/1.1 403"));
+    let head = login("bob", "two", "");
+    let cookie = head
+        .lines()
+        .find_map(|line| line.strip_prefix("set-cookie: "))
+        .unwrap();
+    for part in ["HttpOnly", "SameSite=Strict", "Path=/"] {
+        assert!(cookie.contains(part), "{cookie}");
+    }
+    let (pair, _) = cookie.split_once(';').unwrap();
+    let cookie = format!("cookie: {pair}\r\n");
+    let asks = |method, path, more: &str| {
+        let headers = cookie.clone() + more;
+        status(
+            &program,
+            method,
+            path,
+            &headers,
+            &json!({ "url": simulator.url(1) }),
+        )
+    };
+    assert_eq!(asks("GET", "/api/cameras", ""), 200);
+    assert_eq!(asks("PUT", "/api/cameras/c", foreign), 403);
+    assert_eq!(
+        asks("PUT", "/api/cameras/c", "sec-fetch-site: cross-site\r\n"),
+        403
+    );
+    assert_eq!(asks("PUT", "/api/cameras/c", ""), 200);
+    assert_eq!(asks("POST", "/api/logout", ""), 200);
+    assert_eq!(asks("GET", "/api/cameras", ""), 401);
+}
+
+#[test]
+fn a_user_that_the_command_prints_is_let_in_by_a_digest() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel-cameras"));
+    let mut child = command
+        .args(["hash-password", "--digest", "dee"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"four\n").unwrap();
+    let printed = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+    assert!(!printed.contains("four"), "{printed}");
+    let simulator = simulator();
+    let url = simulator.url(0);
+    let camera = format!("[camera.a]\nurl = {url:?}\ndelivery = \"5ms\"\n");
+    let watch = "[watch]\nlisten = \"127.0.0.1:0\"\n";
+    let program = Program::start(&(printed + watch + &camera));
+    let url = program.url("a");
+    let describe = |password: &str| {
+        let mut client = program.connect();
+        let asked = client.ask("DESCRIBE", &url, "");
+        let challenge = asked.header("WWW-Authenticate").unwrap();
+        assert!(challenge.starts_with("Digest "), "{challenge}");
+        let credentials = Credentials {
+            user: "dee".to_owned(),
+            password: password.to_owned(),
+        };
+        let mut answering = Answering::best(challenge).unwrap();
+        let answer = answering.authorization(&credentials, "DESCRIBE", &url, "c");
+        let header = format!("Authorization: {answer}\r\n");
+        client.ask("DESCRIBE", &url, &header).status
+    };
+    super::support::until("the camera can be watched", || describe("four") == 200);
+    assert_eq!(describe("five"), 401);
+    let nothing = &Value::Null;
+    assert_eq!(
+        status(&program, "GET", "/api/cameras", &basic("dee:four"), nothing),
+        200
+    );
+}
+
+#[test]
+fn no_path_leads_out_of_the_cameras() {
+    let simulator = simulator();
+    let program = program(&simulator);
+    for path in [
+        "/../../../../etc/passwd",
+        "/%2e%2e/%2e%2e/etc/passwd",
+        "/page.js/../../../etc/passwd",
+        "/api/cameras/..%2f..%2f..%2fetc%2fpasswd",
+        "/api/cameras/%2e%2e/snapshot",
+        "/api/cameras/a/live/..%2f..%2fetc/passwd",
+        "/api/cameras/a/protected/..%2f..%2fetc%2fpasswd",
+        "/api/cameras/a%00/snapshot",
+    ] {
+        let (head, body) = program.http("GET", path, &basic("bob:two"), "");
+        let status: u16 = head.split(' ').nth(1).unwrap().parse().unwrap();
+        assert!((400..500).contains(&status), "{path}: {head}");
+        assert!(!body.windows(5).any(|five| five == b"root:"), "{path}");
+    }
+}
