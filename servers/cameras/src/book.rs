@@ -454,7 +454,7 @@ fn waiting(first: &Config, now: &Config) -> Vec<&'static str> {
         ("recording", first.recording != now.recording),
         ("rtsp.listen", listens(first) != listens(now)),
         ("volume", volumes(first) != volumes(now)),
-        ("watch, but for its tokens", watch(first) != watch(now)),
+        ("watch, but for tokens", watch(first) != watch(now)),
     ];
     let names = differs.into_iter().filter(|(_, differs)| *differs);
     names.map(|(name, _)| name).collect()

@@ -13,7 +13,7 @@ use crate::hub::{self, Hub};
 use crate::metrics;
 use crate::serve::Doors;
 use crate::site::{Site, SiteError};
-use crate::watch::access::Access;
+use crate::watch::server::Gate;
 
 /// Why the server cannot begin.
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +84,7 @@ impl Server {
             }
         };
         let site = Site::begin(&config, path, &cameras).await?;
-        go_by_others(site.book(), doors.as_ref(), site.access());
+        go_by_others(site.book(), doors.as_ref(), site.gate());
         let page = match config.process.admin_page {
             None => None,
             Some(address) => {
@@ -138,18 +138,18 @@ impl Server {
 }
 
 /// Has those who serve go by a configuration that is read later.
-fn go_by_others(book: &Book, doors: Option<&Arc<Doors>>, access: Option<&Access>) {
+fn go_by_others(book: &Book, doors: Option<&Arc<Doors>>, gate: Option<&Gate>) {
     let doors = doors.map(Arc::downgrade);
-    let access = access.cloned();
+    let gate = gate.cloned();
     book.also(move |config| {
         let doors = doors.as_ref().and_then(Weak::upgrade);
         if let (Some(doors), Some(rtsp)) = (doors, &config.rtsp) {
             doors.change(rtsp.get_ref(), &config.accounts());
         }
-        if let (Some(access), Some(watch)) = (&access, &config.watch) {
-            // The examination of the configuration has found the tokens good.
+        if let (Some(gate), Some(watch)) = (&gate, &config.watch) {
+            // The examination of the configuration has found them good.
             if let Ok((_, next)) = crate::watch::server::check(watch.get_ref()) {
-                access.become_like(&next);
+                gate.become_like(&next);
             }
         }
     });

@@ -14,8 +14,8 @@ use crate::config::{Added, Config};
 use crate::record::disk::LocalDisk;
 use crate::record::retention::CameraLimits;
 use crate::record::{Recordings, Settings};
-use crate::watch::access::Access;
 use crate::watch::routes::Doing;
+use crate::watch::server::Gate;
 use crate::watch::{Catalog, Listed, Server, Watch, WatchError};
 
 /// How long the end waits for what is to be written.
@@ -110,9 +110,9 @@ impl Site {
         &self.book
     }
 
-    /// Who may do what over HTTP.
-    pub fn access(&self) -> Option<&Access> {
-        self.server.as_ref().map(Server::access)
+    /// Who is let in over HTTP.
+    pub fn gate(&self) -> Option<&Gate> {
+        self.server.as_ref().map(Server::gate)
     }
 
     /// The recordings.

@@ -35,8 +35,10 @@ async fn serve(path: &Path, config: Config) -> Outcome {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hang_up = signal(SignalKind::hangup())?;
+    let watch = config.watch.as_ref();
+    let is_secured = watch.is_some_and(|watch| watch.get_ref().tls.is_some());
     let server = Server::begin(config, Some(path)).await?;
-    say(&server)?;
+    say(&server, is_secured)?;
     loop {
         tokio::select! {
             _ = interrupt.recv() => break,
@@ -63,13 +65,14 @@ async fn serve(path: &Path, config: Config) -> Outcome {
 }
 
 /// Says where it listens, for people and programs that start it.
-fn say(server: &Server) -> std::io::Result<()> {
+fn say(server: &Server, is_secured: bool) -> std::io::Result<()> {
     let mut output = std::io::stdout();
     if let Some(address) = server.rtsp() {
         writeln!(output, "listening on rtsp {address}")?;
     }
     if let Some(address) = server.watch() {
-        writeln!(output, "watch at http://{address}/")?;
+        let scheme = if is_secured { "https" } else { "http" };
+        writeln!(output, "watch at {scheme}://{address}/")?;
     }
     if let Some(page) = server.page() {
         writeln!(output, "page at http://{page}/")?;

@@ -286,7 +286,8 @@ pub fn camera_url(text: &str) -> Result<Url, &'static str> {
 ///
 /// [`ConfigError`]: it cannot be read, or what is wrong with it.
 pub fn read(path: &Path) -> Result<Config, ConfigError> {
-    servers_common::config::read(path, problems)
+    let file = path.display().to_string();
+    servers_common::config::read(path, |config| problems(&file, config))
 }
 
 /// Reads and checks a text, whose name is for errors.
@@ -295,13 +296,19 @@ pub fn read(path: &Path) -> Result<Config, ConfigError> {
 ///
 /// [`ConfigError`]: what is wrong with it.
 pub fn parse(file: &str, text: &str) -> Result<Config, ConfigError> {
-    servers_common::config::parse(file, text, problems)
+    servers_common::config::parse(file, text, |config| problems(file, config))
 }
 
-fn problems(config: &mut Config) -> Vec<Found> {
+fn problems(file: &str, config: &mut Config) -> Vec<Found> {
     let accounts = config.accounts();
     if let Some(watch) = &mut config.watch {
-        watch.get_mut().accounts = accounts;
+        let watch = watch.get_mut();
+        watch.accounts = accounts;
+        if let Some(tls) = &mut watch.tls {
+            let directory = Path::new(file).parent().unwrap_or(Path::new(""));
+            tls.certificate = directory.join(&tls.certificate);
+            tls.key = directory.join(&tls.key);
+        }
     }
     examine::problems(config)
 }

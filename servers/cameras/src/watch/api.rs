@@ -91,7 +91,8 @@ pub(super) async fn login(
         }
     };
     let age = seconds.map_or_else(String::new, |seconds| format!("; Max-Age={seconds}"));
-    let cookie = format!("{COOKIE_NAME}={secret}; HttpOnly; SameSite=Strict; Path=/{age}");
+    let secured = if served.is_secured { "; Secure" } else { "" };
+    let cookie = format!("{COOKIE_NAME}={secret}; HttpOnly; SameSite=Strict; Path=/{secured}{age}");
     Ok(([(SET_COOKIE, cookie)], Json(json!({}))).into_response())
 }
 

@@ -6,7 +6,8 @@
 //!   calls them.
 //! - [`socket`]: parts over a WebSocket; [`media`]: parts, clips and pictures over HTTP.
 //! - [`api`]: cameras and recordings for programs; [`routes`]: which request goes where.
-//! - [`server`]: the listener with its limits; [`timed`]: clients that take nothing are cut off.
+//! - [`server`]: the listener with its limits; [`timed`]: clients that take nothing are cut off;
+//!   [`tls`]: certificates.
 //!
 //! | request | answer | permission |
 //! |---|---|---|
@@ -43,6 +44,7 @@ pub mod server;
 pub mod settings;
 pub mod socket;
 pub mod timed;
+pub mod tls;
 pub mod window;
 
 pub use routes::{Catalog, Listed, Watch};

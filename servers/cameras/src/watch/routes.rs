@@ -89,6 +89,8 @@ pub(super) struct Served {
     pub(super) lives: Arc<Lives>,
     pub(super) sockets: Arc<Semaphore>,
     pub(super) clips: Arc<Semaphore>,
+    /// Whether browsers connect by TLS, and send cookies by nothing else.
+    pub(super) is_secured: bool,
 }
 
 /// An answer that says what was wrong.
@@ -114,6 +116,7 @@ impl Served {
             lives: Lives::new(Arc::clone(&watch.hub), settings.live_bytes_max),
             sockets: Arc::new(Semaphore::new(settings.sockets_max)),
             clips: Arc::new(Semaphore::new(settings.clips_max)),
+            is_secured: settings.tls.is_some(),
             watch,
             access,
         })

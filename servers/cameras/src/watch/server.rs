@@ -14,6 +14,7 @@ use super::access::{Access, TokenError};
 use super::routes::{Served, Watch, router};
 use super::settings::Settings;
 use super::timed::TimedListener;
+use super::tls::{Certificate, TlsError};
 
 /// How long a client may take for the head of a request, and without taking any of an answer.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -38,6 +39,9 @@ pub enum WatchError {
              [[user]], or listen on 127.0.0.1"
     )]
     NeedsToken(SocketAddr),
+    /// The certificate.
+    #[error("watch.tls: {0}")]
+    Tls(#[from] TlsError),
     /// A token is none.
     #[error(transparent)]
     Token(#[from] TokenError),
@@ -54,7 +58,7 @@ pub enum WatchError {
 /// A server. Dropped, it goes on until the runtime ends.
 pub struct Server {
     address: SocketAddr,
-    access: Access,
+    gate: Gate,
     stop: oneshot::Sender<()>,
     serves: JoinHandle<Ended>,
 }
@@ -64,14 +68,37 @@ pub struct Server {
 /// # Errors
 ///
 /// As [`Server::begin`].
-pub fn check(settings: &Settings) -> Result<(SocketAddr, Access), WatchError> {
+pub fn check(settings: &Settings) -> Result<(SocketAddr, Gate), WatchError> {
     let address: SocketAddr =
         (settings.listen.parse()).map_err(|_| WatchError::Address(settings.listen.clone()))?;
     let access = Access::new(&settings.tokens)?.with_users(&settings.accounts);
     if !access.needs_token() && !address.ip().to_canonical().is_loopback() {
         return Err(WatchError::NeedsToken(address));
     }
-    Ok((address, access))
+    let certificate = settings.tls.as_ref().map(Certificate::read).transpose()?;
+    let gate = Gate {
+        access,
+        certificate,
+    };
+    Ok((address, gate))
+}
+
+/// Who is let in, and the certificate. A clone is the same, also when it changes.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    access: Access,
+    certificate: Option<Certificate>,
+}
+
+impl Gate {
+    /// Is like another one, for requests and connections to come. Whether there is TLS does not
+    /// change.
+    pub fn become_like(&self, other: &Self) {
+        self.access.become_like(&other.access);
+        if let (Some(certificate), Some(other)) = (&self.certificate, &other.certificate) {
+            certificate.become_like(other);
+        }
+    }
 }
 
 impl Server {
@@ -82,15 +109,16 @@ impl Server {
     ///
     /// [`WatchError`].
     pub async fn begin(settings: &Settings, watch: Watch) -> Result<Self, WatchError> {
-        let (address, access) = check(settings)?;
+        let (address, gate) = check(settings)?;
         let failed = |error| WatchError::Listen { address, error };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let served: Arc<Served> = Served::new(watch, access.clone(), settings);
+        let served: Arc<Served> = Served::new(watch, gate.access.clone(), settings);
         let (stop, stopped) = oneshot::channel();
         let listener = TimedListener {
             listener,
             patience: PATIENCE,
+            certificate: gate.certificate.clone(),
         };
         let serve = evenkeel::serve(listener, router(served))
             .max_connections(settings.connections_max)
@@ -106,7 +134,7 @@ impl Server {
         let serves = evenkeel::spawn_in(Class::URGENT, async { serve.await });
         Ok(Self {
             address,
-            access,
+            gate,
             stop,
             serves,
         })
@@ -117,9 +145,9 @@ impl Server {
         self.address
     }
 
-    /// Who may do what, which may be changed.
-    pub fn access(&self) -> &Access {
-        &self.access
+    /// What may be changed while it serves.
+    pub fn gate(&self) -> &Gate {
+        &self.gate
     }
 
     /// Ends it: answers under way are finished, for some seconds at most.

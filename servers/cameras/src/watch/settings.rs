@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::tls::Files;
 use crate::config::Account;
 
 /// What a token may do.
@@ -37,6 +38,8 @@ pub struct Token {
 pub struct Settings {
     /// Where to listen: an IP address and a port.
     pub listen: String,
+    /// Where the certificate for TLS is; without it there is none.
+    pub tls: Option<Files>,
     /// Tokens. Without any, only addresses of this machine can be listened on.
     #[serde(rename = "token")]
     pub tokens: Vec<Token>,
@@ -57,6 +60,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             listen: "127.0.0.1:8090".to_owned(),
+            tls: None,
             tokens: Vec::new(),
             accounts: Vec::new(),
             connections_max: 1_000,

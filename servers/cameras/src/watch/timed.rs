@@ -6,10 +6,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use evenkeel::net::{Delivery, TcpListener, TcpStream};
+use evenkeel::net::{Delivery, TcpListener};
 use evenkeel::serve::Listener;
 use evenkeel::time::{Sleep, sleep};
 use hyper::rt::{Read, ReadBufCursor, Write};
+
+use super::tls::{Certificate, Stream};
 
 /// A listener whose connections fail when their peers take nothing for so long.
 #[derive(Debug)]
@@ -18,6 +20,8 @@ pub struct TimedListener {
     pub listener: TcpListener,
     /// How long.
     pub patience: Duration,
+    /// For TLS.
+    pub certificate: Option<Certificate>,
 }
 
 impl Listener for TimedListener {
@@ -30,7 +34,7 @@ impl Listener for TimedListener {
         // Parts are written whole, and are not to wait for an answer to the one before.
         io.set_nodelay(true)?;
         let timed = Timed {
-            io,
+            io: Stream::new(io, self.certificate.as_ref()),
             patience: self.patience,
             waits: None,
         };
@@ -41,7 +45,7 @@ impl Listener for TimedListener {
 /// Such a connection.
 #[derive(Debug)]
 pub struct Timed {
-    io: TcpStream,
+    io: Stream,
     patience: Duration,
     /// Since the last write that did not wait.
     waits: Option<Pin<Box<Sleep>>>,

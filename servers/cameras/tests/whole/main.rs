@@ -9,6 +9,7 @@ mod publish;
 mod recorded;
 mod reload;
 mod soak;
+mod secured;
 mod support;
 mod users;
 mod view;

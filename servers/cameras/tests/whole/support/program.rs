@@ -47,7 +47,8 @@ impl Program {
             if let Some(address) = line.strip_prefix("listening on rtsp ") {
                 address.clone_into(&mut self.rtsp);
             }
-            if let Some(address) = line.strip_prefix("watch at http://") {
+            let watch = line.strip_prefix("watch at http");
+            if let Some((_, address)) = watch.and_then(|line| line.split_once("://")) {
                 address.trim_end_matches('/').clone_into(&mut self.watch);
             }
         }
