@@ -5,7 +5,8 @@
 //! - [`live`]: a task for each camera that is watched, and nobody else's; [`playlist`]: what HLS
 //!   calls them.
 //! - [`socket`]: parts over a WebSocket; [`media`]: parts, clips and pictures over HTTP.
-//! - [`api`]: cameras and recordings for programs; [`routes`]: which request goes where.
+//! - [`api`]: cameras and recordings for programs; [`openapi`]: all requests, with their
+//!   descriptions; [`routes`]: who is let through to them.
 //! - [`server`]: the listener with its limits; [`timed`]: clients that take nothing are cut off;
 //!   [`tls`]: certificates.
 //!
@@ -28,6 +29,7 @@
 //! | `POST /api/cameras/NAME/protected` | `{"from_ms", "until_ms", "note"}`: one more | export |
 //! | `DELETE /api/cameras/NAME/protected/ID` | one less | export |
 //! | `GET /api/volumes` | disks | watch |
+//! | `GET /api/openapi.json` | all of this, as a document of OpenAPI | |
 //! | `POST /api/reload` | reads the configuration again; says what was changed | manage |
 //!
 //! Times are milliseconds since 1970-01-01 UTC. A request that cannot be met gets a status and
@@ -37,6 +39,7 @@ pub mod access;
 pub mod api;
 pub mod live;
 pub mod media;
+pub mod openapi;
 pub mod parts;
 pub mod playlist;
 pub mod routes;

@@ -10,7 +10,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, H
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, post};
+use axum::routing::get;
 use axum::{Json, Router};
 use evenkeel::time::timeout;
 use serde_json::{Value, json};
@@ -18,8 +18,8 @@ use tokio::sync::Semaphore;
 
 use super::access::{Access, Refusal, Rights, user_and_password};
 use super::live::Lives;
+use super::openapi;
 use super::settings::{Permission, Settings};
-use super::{api, media, socket};
 use crate::hub::Hub;
 use crate::record::Recordings;
 use crate::record::disk::LocalDisk;
@@ -165,19 +165,6 @@ pub(super) async fn on_disk<T>(
 }
 
 pub(super) fn router(served: Arc<Served>) -> Router {
-    let camera = Router::new()
-        .route("/", get(api::camera).put(api::add).delete(api::remove))
-        .route("/recordings", get(api::recordings))
-        .route("/protected", get(api::protected).post(api::protect))
-        .route("/protected/{id}", delete(api::unprotect))
-        .route("/live", get(socket::upgrade))
-        .route("/live.m3u8", get(media::multivariant))
-        .route("/parts.m3u8", get(media::playlist))
-        .route("/live/{segment}", get(media::segment))
-        .route("/live/{segment}/{part}", get(media::part))
-        .route("/snapshot", get(media::snapshot))
-        .route("/play", get(media::play))
-        .route("/clip.mp4", get(media::clip));
     Router::new()
         .route(
             "/",
@@ -200,12 +187,7 @@ pub(super) fn router(served: Arc<Served>) -> Router {
             get(|| file("text/css", include_str!("page/page.css"))),
         )
         .route("/healthz", get(async || "ok\n"))
-        .route("/api/login", post(api::login))
-        .route("/api/logout", post(api::logout))
-        .route("/api/cameras", get(api::cameras))
-        .route("/api/volumes", get(api::volumes))
-        .route("/api/reload", post(api::reload))
-        .nest("/api/cameras/{camera}", camera)
+        .merge(openapi::router())
         .fallback(nothing_there)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
@@ -217,7 +199,13 @@ pub(super) fn router(served: Arc<Served>) -> Router {
 fn is_open(path: &str) -> bool {
     matches!(
         path,
-        "/" | "/page.js" | "/player.js" | "/timeline.js" | "/page.css" | "/healthz" | "/api/login"
+        "/" | "/page.js"
+            | "/player.js"
+            | "/timeline.js"
+            | "/page.css"
+            | "/healthz"
+            | "/api/login"
+            | openapi::PATH
     )
 }
 

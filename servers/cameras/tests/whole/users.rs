@@ -220,3 +220,30 @@ fn no_path_leads_out_of_the_cameras() {
         assert!(!body.windows(5).any(|five| five == b"root:"), "{path}");
     }
 }
+
+#[test]
+fn each_request_of_the_document_of_the_interface_is_understood() {
+    let simulator = simulator();
+    let program = program(&simulator);
+    // The document says nothing about cameras, and is for everybody.
+    let (status, document) = program.api("GET", "/api/openapi.json", &Value::Null);
+    assert_eq!((status, &document["openapi"]), (200, &json!("3.1.0")));
+    let paths = document["paths"].as_object().unwrap();
+    let mut understood = 0;
+    for (path, methods) in paths {
+        for method in methods.as_object().unwrap().keys() {
+            let path = path.replace("{camera}", "a").replace(['{', '}'], "");
+            let method = method.to_uppercase();
+            let kind = "content-type: application/json\r\n".to_owned();
+            let (head, body) = program.http(&method, &path, &(kind + &basic("bob:two")), "");
+            let body = String::from_utf8_lossy(&body);
+            assert!(!head.starts_with("HTTP/1.1 405"), "{method} {path}");
+            assert!(
+                !body.contains("there is nothing at"),
+                "{method} {path}: {body}"
+            );
+            understood += 1;
+        }
+    }
+    assert!(understood >= 20, "{understood}");
+}

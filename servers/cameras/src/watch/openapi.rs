@@ -1,0 +1,389 @@
+//! The interface for programs: which request goes where, and the same as a document of OpenAPI.
+//!
+//! Both are made of one list, so that there is no route without its description.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{MethodRouter, delete, get, post, put};
+use serde_json::{Map, Value, json};
+
+use super::routes::Served;
+use super::{api, media, socket};
+
+/// The address of the document.
+pub(super) const PATH: &str = "/api/openapi.json";
+
+/// A request that is understood.
+struct Operation {
+    method: &'static str,
+    path: &'static str,
+    /// What it is called in programs that are made of the document.
+    name: &'static str,
+    what: &'static str,
+    /// What a token or a user has to be permitted; nothing, if it is empty.
+    permission: &'static str,
+    /// Numbers of milliseconds, or of parts, behind the `?`.
+    query: &'static [&'static str],
+    /// The name of the schema of what is sent.
+    body: Option<&'static str>,
+    /// What a good answer is.
+    answer: &'static str,
+    route: MethodRouter<Arc<Served>>,
+}
+
+const JSON: &str = "application/json";
+const MP4: &str = "video/mp4";
+const M3U8: &str = "application/vnd.apple.mpegurl";
+/// The required ones of requests for a time.
+const BETWEEN: &[&str] = &["from", "until"];
+
+impl Operation {
+    fn new(
+        method: &'static str,
+        path: &'static str,
+        name: &'static str,
+        what: &'static str,
+        route: MethodRouter<Arc<Served>>,
+    ) -> Self {
+        Self {
+            method,
+            path,
+            name,
+            what,
+            permission: "watch",
+            query: &[],
+            body: None,
+            answer: JSON,
+            route,
+        }
+    }
+
+    fn needs(self, permission: &'static str) -> Self {
+        Self { permission, ..self }
+    }
+
+    fn query(self, query: &'static [&'static str]) -> Self {
+        Self { query, ..self }
+    }
+
+    fn takes(self, schema: &'static str) -> Self {
+        let body = Some(schema);
+        Self { body, ..self }
+    }
+
+    fn gives(self, answer: &'static str) -> Self {
+        Self { answer, ..self }
+    }
+
+    /// The operation as the document has it.
+    fn described(&self) -> Value {
+        let mut parameters: Vec<Value> = path_parameters(self.path)
+            .map(|name| {
+                json!({ "name": name, "in": "path", "required": true,
+                    "schema": { "type": "string" } })
+            })
+            .collect();
+        parameters.extend(self.query.iter().map(|name| {
+            json!({ "name": name, "in": "query", "required": BETWEEN.contains(name),
+                "schema": { "type": "integer", "minimum": 0 } })
+        }));
+        let problem = json!({ "description": "It cannot be done; `error` says why.",
+            "content": { JSON: { "schema": { "$ref": "#/components/schemas/Problem" } } } });
+        let mut described = json!({
+            "operationId": self.name,
+            "summary": self.what,
+            "parameters": parameters,
+            "responses": {
+                "200": { "description": "Done.", "content": { self.answer: {} } },
+                "default": problem,
+            },
+        });
+        if self.permission.is_empty() {
+            described["security"] = json!([]);
+        } else {
+            described["description"] = json!(format!("Needs the permission {}.", self.permission));
+        }
+        if let Some(schema) = self.body {
+            let schema = json!({ "$ref": format!("#/components/schemas/{schema}") });
+            described["requestBody"] =
+                json!({ "required": true, "content": { JSON: { "schema": schema } } });
+        }
+        described
+    }
+}
+
+/// The names within braces.
+fn path_parameters(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/')
+        .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+}
+
+fn operations() -> Vec<Operation> {
+    let mut all = Vec::from(of_cameras());
+    all.extend(of_pictures());
+    all.extend([
+        Operation::new(
+            "post",
+            "/api/login",
+            "login",
+            "Sets a cookie, for browsers",
+            post(api::login),
+        )
+        .needs("")
+        .takes("Login"),
+        Operation::new(
+            "post",
+            "/api/logout",
+            "logout",
+            "Ends the session of the cookie",
+            post(api::logout),
+        ),
+        Operation::new("get", "/api/volumes", "volumes", "Disks", get(api::volumes)),
+        Operation::new(
+            "post",
+            "/api/reload",
+            "reload",
+            "Reads the configuration again, and says what was changed",
+            post(api::reload),
+        )
+        .needs("manage"),
+        Operation::new(
+            "get",
+            PATH,
+            "openapi",
+            "This document",
+            get(async || axum::Json(document())),
+        )
+        .needs(""),
+    ]);
+    all
+}
+
+fn of_cameras() -> [Operation; 8] {
+    let one = "/api/cameras/{camera}";
+    let protected = "/api/cameras/{camera}/protected";
+    [
+        Operation::new(
+            "get",
+            "/api/cameras",
+            "cameras",
+            "All cameras, with what they do",
+            get(api::cameras),
+        ),
+        Operation::new("get", one, "camera", "One of them", get(api::camera)),
+        Operation::new(
+            "put",
+            one,
+            "put_camera",
+            "Adds a camera, or changes one that was added so",
+            put(api::add),
+        )
+        .needs("manage")
+        .takes("Camera"),
+        Operation::new(
+            "delete",
+            one,
+            "delete_camera",
+            "Removes a camera that was added; its recordings stay",
+            delete(api::remove),
+        )
+        .needs("manage"),
+        Operation::new(
+            "get",
+            "/api/cameras/{camera}/recordings",
+            "recordings",
+            "Recorded time and gaps",
+            get(api::recordings),
+        )
+        .query(BETWEEN),
+        Operation::new(
+            "get",
+            protected,
+            "protected",
+            "Times that are not deleted",
+            get(api::protected),
+        ),
+        Operation::new("post", protected, "protect", "One more", post(api::protect))
+            .needs("export")
+            .takes("Protect"),
+        Operation::new(
+            "delete",
+            "/api/cameras/{camera}/protected/{id}",
+            "unprotect",
+            "One less",
+            delete(api::unprotect),
+        )
+        .needs("export"),
+    ]
+}
+
+fn of_pictures() -> [Operation; 8] {
+    let picture = |path, name, what, route| Operation::new("get", path, name, what, route);
+    [
+        picture(
+            "/api/cameras/{camera}/live",
+            "live",
+            "A WebSocket with fragments of MP4",
+            get(socket::upgrade),
+        )
+        .gives(MP4),
+        picture(
+            "/api/cameras/{camera}/live.m3u8",
+            "live_playlist",
+            "HLS, with parts",
+            get(media::multivariant),
+        )
+        .gives(M3U8),
+        picture(
+            "/api/cameras/{camera}/parts.m3u8",
+            "parts_playlist",
+            "The parts of HLS",
+            get(media::playlist),
+        )
+        .query(&["_HLS_msn", "_HLS_part"])
+        .gives(M3U8),
+        picture(
+            "/api/cameras/{camera}/live/{segment}",
+            "segment",
+            "A segment of HLS",
+            get(media::segment),
+        )
+        .gives(MP4),
+        picture(
+            "/api/cameras/{camera}/live/{segment}/{part}",
+            "part",
+            "A part of a segment",
+            get(media::part),
+        )
+        .gives(MP4),
+        picture(
+            "/api/cameras/{camera}/snapshot",
+            "snapshot",
+            "The newest key frame: MP4 with one frame, or JPEG",
+            get(media::snapshot),
+        )
+        .gives(MP4),
+        picture(
+            "/api/cameras/{camera}/play",
+            "play",
+            "Recorded fragments of MP4, for browsers",
+            get(media::play),
+        )
+        .query(BETWEEN)
+        .gives(MP4),
+        picture(
+            "/api/cameras/{camera}/clip.mp4",
+            "clip",
+            "A recording as a file to keep",
+            get(media::clip),
+        )
+        .needs("export")
+        .query(BETWEEN)
+        .gives(MP4),
+    ]
+}
+
+/// The routes.
+pub(super) fn router() -> Router<Arc<Served>> {
+    let operations = operations().into_iter();
+    operations.fold(Router::new(), |router, operation| {
+        router.route(operation.path, operation.route)
+    })
+}
+
+/// The document, by OpenAPI 3.1.
+pub fn document() -> Value {
+    let mut paths = Map::new();
+    for operation in operations() {
+        let methods = paths.entry(operation.path).or_insert_with(|| json!({}));
+        methods[operation.method] = operation.described();
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "evenkeel-cameras",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Times are milliseconds since 1970-01-01 UTC.",
+        },
+        "security": [{ "token": [] }, { "user": [] }, { "session": [] }],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {
+                "token": { "type": "http", "scheme": "bearer" },
+                "user": { "type": "http", "scheme": "basic" },
+                "session": { "type": "apiKey", "in": "cookie", "name": super::access::COOKIE_NAME },
+            },
+            "schemas": schemas(),
+        },
+    })
+}
+
+fn schemas() -> Value {
+    let text = json!({ "type": "string" });
+    let number = json!({ "type": "integer", "minimum": 0 });
+    let object = |properties: Value, required: &[&str]| {
+        json!({ "type": "object", "additionalProperties": false, "properties": properties,
+            "required": required })
+    };
+    let record = object(
+        json!({ "volume": text, "keep": text, "size": text }),
+        &["volume"],
+    );
+    json!({
+        "Problem": object(json!({ "error": text }), &["error"]),
+        "Login": { "oneOf": [
+            object(json!({ "token": text }), &["token"]),
+            object(json!({ "user": text, "password": text }), &["user", "password"]),
+        ] },
+        "Camera": object(
+            json!({ "url": text, "user": text, "password": text, "delivery": text,
+                "transport": { "enum": ["tcp", "udp"] }, "record": record }),
+            &[],
+        ),
+        "Protect": object(
+            json!({ "from_ms": number, "until_ms": number, "note": text }),
+            &["from_ms", "until_ms"],
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Added;
+
+    #[test]
+    fn what_is_referred_to_is_there_and_names_are_different() {
+        let (document, operations) = (document(), operations());
+        let mut names: Vec<_> = operations.iter().map(|operation| operation.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), operations.len());
+        for operation in &operations {
+            let described = &document["paths"][operation.path][operation.method];
+            assert_eq!(described["operationId"], operation.name);
+            let body = &described["requestBody"]["content"][JSON]["schema"]["$ref"];
+            if let Some(body) = body.as_str() {
+                let place = body.strip_prefix('#').unwrap();
+                assert!(document.pointer(place).is_some(), "{body}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_camera_by_its_schema_is_taken_and_each_of_its_keys_is_known() {
+        let good = json!({ "url": "rtsp://192.0.2.7/", "user": "u", "password": "p",
+            "delivery": "5ms", "transport": "udp",
+            "record": { "volume": "disk", "keep": "7d", "size": "1GiB" } });
+        Added::read(good.clone()).unwrap();
+        let properties = &schemas()["Camera"]["properties"];
+        let keys =
+            |of: &Value| -> Vec<String> { of.as_object().unwrap().keys().cloned().collect() };
+        assert_eq!(keys(properties), keys(&good));
+        assert_eq!(
+            keys(&properties["record"]["properties"]),
+            keys(&good["record"])
+        );
+    }
+}
