@@ -118,6 +118,12 @@ const SLOW: Family = of_clients(
     Kind::Counter,
 );
 
+const UNSENT: Family = of_clients(
+    "cameras_datagrams_unsent",
+    "Datagrams to viewers that the system did not take",
+    Kind::Counter,
+);
+
 /// Adds the families of the cameras.
 pub(crate) fn add(cameras: &Cameras, families: &mut Families<'_>) {
     let status = cameras.status();
@@ -136,6 +142,7 @@ pub(crate) fn add_clients(doors: &Doors, families: &mut Families<'_>) {
     families.add(&CLIENTS, |row| {
         row(&[], Value::Level(doors.clients() as f64))
     });
+    families.add(&UNSENT, |row| row(&[], Value::Count(doors.unsent())));
     for (family, counter) in [
         (&CONNECTIONS, &counts.connections),
         (&REFUSED, &counts.refused),

@@ -153,6 +153,9 @@ pub struct Rtsp {
     /// How long a client may take for a request, and for each step of taking what it is sent.
     #[serde(default = "patience", deserialize_with = "values::time")]
     pub patience: Duration,
+    /// Whether viewers may have datagrams, of which some may be lost.
+    #[serde(default)]
+    pub udp: bool,
     /// Who may.
     #[serde(default, rename = "user")]
     pub users: Vec<Spanned<User>>,

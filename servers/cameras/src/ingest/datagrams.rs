@@ -32,11 +32,13 @@ pub struct Datagrams {
     first: usize,
 }
 
+/// A socket for packets and one for reports.
 #[derive(Debug)]
-struct Pair {
-    packets: UdpSocket,
-    reports: UdpSocket,
-    port: u16,
+pub(crate) struct Pair {
+    pub(crate) packets: UdpSocket,
+    pub(crate) reports: UdpSocket,
+    /// That of packets; the other one is the next.
+    pub(crate) port: u16,
 }
 
 impl Datagrams {
@@ -130,7 +132,8 @@ impl Datagrams {
 }
 
 impl Pair {
-    async fn open(local: IpAddr) -> io::Result<Self> {
+    /// Two whose ports follow each other.
+    pub(crate) async fn open(local: IpAddr) -> io::Result<Self> {
         let mut last = io::Error::from(io::ErrorKind::AddrInUse);
         for _ in 0..ATTEMPTS {
             let drawn = PORTS.start + random() % (PORTS.end - PORTS.start);

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! What there is and who may is asked of a [`Directory`]. Packets go in the connection, by
-//! channels. Who asks for datagrams is answered with 461, after which players ask for channels.
+//! channels, or to viewers as datagrams, if the directory has ports for them. Otherwise who asks for
+//! datagrams is answered with 461, after which players ask for channels.
 
 mod directory;
 
@@ -23,7 +24,7 @@ use directory::By;
 use super::AGENT;
 use super::auth::{Algorithm, Checking, Refused};
 use super::sdp::{self, Offer};
-use super::transport;
+use super::transport::{self, Transport};
 use crate::media::Track;
 
 /// What passwords are for, as clients are told.
@@ -314,12 +315,9 @@ impl Server {
         let header = request
             .header(&headers::TRANSPORT)
             .map_or("", |value| value.as_str());
-        let ways = transport::parse(header);
-        let way = ways.iter().find(|way| way.is_tcp && !way.is_multicast);
-        let way = way.ok_or_else(|| {
-            let why = "packets go in the connection: ask for RTP/AVP/TCP".to_owned();
-            (StatusCode::UnsupportedTransport, why)
-        })?;
+        let is_viewer = matches!(subject, Subject::View { .. });
+        let from = directory.datagrams().filter(|_| is_viewer);
+        let way = way(header, from.is_some())?;
         let channels = way.interleaved.unwrap_or((2 * track, 2 * track + 1));
         let taken = |other: &SetUp| {
             let (data, reports) = other.channels;
@@ -329,11 +327,14 @@ impl Server {
             let why = "these channels are another track's".to_owned();
             return Err((StatusCode::UnsupportedTransport, why));
         }
-        set_up.push(SetUp { track, channels });
-        let mode = if way.records { ";mode=record" } else { "" };
-        let (data, reports) = channels;
-        let agreed = format!("RTP/AVP/TCP;unicast;interleaved={data}-{reports}{mode}");
+        let ports = way.client_port.filter(|_| !way.is_tcp);
+        set_up.push(SetUp {
+            track,
+            channels,
+            ports,
+        });
         let mut good = self.good(None);
+        let agreed = agreed(&way, channels, from);
         good.headers.push((headers::TRANSPORT, agreed));
         Ok(good)
     }
@@ -407,6 +408,37 @@ impl Server {
             action,
         }
     }
+}
+
+/// The first way in a header that can be gone.
+fn way(header: &str, has_datagrams: bool) -> Result<Transport, Problem> {
+    let mut ways = transport::parse(header).into_iter();
+    let way = ways.find(|way| {
+        let is_good = way.is_tcp || has_datagrams && way.client_port.is_some_and(is_taken);
+        is_good && !way.is_multicast
+    });
+    way.ok_or_else(|| {
+        let why = "packets go in the connection: ask for RTP/AVP/TCP".to_owned();
+        (StatusCode::UnsupportedTransport, why)
+    })
+}
+
+/// What was agreed on, as a header says it.
+fn agreed(way: &Transport, channels: (u8, u8), from: Option<(u16, u16)>) -> String {
+    let datagrams = way.client_port.zip(from).filter(|_| !way.is_tcp);
+    if let Some(((data, reports), (from, from_reports))) = datagrams {
+        return format!(
+            "RTP/AVP;unicast;client_port={data}-{reports};server_port={from}-{from_reports}"
+        );
+    }
+    let mode = if way.records { ";mode=record" } else { "" };
+    let (data, reports) = channels;
+    format!("RTP/AVP/TCP;unicast;interleaved={data}-{reports}{mode}")
+}
+
+/// Whether datagrams may be sent to these ports: not to those of services.
+fn is_taken((data, reports): (u16, u16)) -> bool {
+    data >= 1_024 && reports >= 1_024 && data != reports
 }
 
 fn describe(camera: &str, directory: &dyn Directory) -> Result<Good, Problem> {

@@ -1,10 +1,11 @@
 //! Viewers and publishers by RTSP: takes their connections, and serves each by a task of its own.
 //!
 //! - `connection`: one connection, up to PLAY or RECORD.
-//! - `view`: sends a camera's samples.
+//! - `view`: sends a camera's samples; `datagrams`: as datagrams.
 //! - `publish`: takes samples from a camera that publishes by itself.
 
 mod connection;
+mod datagrams;
 mod publish;
 mod view;
 
@@ -20,6 +21,8 @@ use evenkeel::task::AbortHandle;
 use evenkeel::time::sleep;
 use servers_common::counters::Counter;
 use servers_common::slots::{Limits, Slots};
+
+use datagrams::Datagrams;
 
 use crate::cameras::Cameras;
 use crate::config::{self, Account, User};
@@ -40,6 +43,8 @@ pub struct Doors {
 pub(crate) struct Shared {
     cameras: Arc<Cameras>,
     settings: Mutex<Arc<Settings>>,
+    /// What datagrams are sent by, if viewers may have some.
+    datagrams: Option<Datagrams>,
     /// Those who may watch by HTTP too.
     accounts: Users,
     /// After so long without a packet a publisher is given up.
@@ -97,7 +102,12 @@ impl Doors {
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(rtsp.listen.get_ref().as_str()).await?;
         let address = listener.local_addr()?;
+        let datagrams = match rtsp.udp {
+            true => Some(Datagrams::open(address.ip()).await?),
+            false => None,
+        };
         let shared = Arc::new(Shared {
+            datagrams,
             cameras: Arc::clone(cameras),
             settings: Mutex::new(Settings::of(rtsp)),
             accounts: Users::new(accounts),
@@ -129,6 +139,12 @@ impl Doors {
     /// How many clients are connected.
     pub fn clients(&self) -> usize {
         self.shared.slots.taken()
+    }
+
+    /// Datagrams to viewers that the system did not take.
+    pub fn unsent(&self) -> u64 {
+        let datagrams = self.shared.datagrams.as_ref();
+        datagrams.map_or(0, |datagrams| datagrams.unsent.total())
     }
 
     /// What was counted.
@@ -232,6 +248,10 @@ impl Directory for Shared {
             None => Found::Unknown,
             Some(status) => status.tracks.map_or(Found::Silent, Found::Tracks),
         }
+    }
+
+    fn datagrams(&self) -> Option<(u16, u16)> {
+        self.datagrams.as_ref().map(Datagrams::ports)
     }
 
     fn takes_publishers(&self, camera: &str) -> bool {

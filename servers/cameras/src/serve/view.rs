@@ -4,6 +4,7 @@
 //! long is moved on by the hub, and sees a hole in the sequence numbers; one that takes nothing at
 //! all for as long as it may is dropped.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -14,6 +15,7 @@ use rtsp_types::Message;
 
 use super::Shared;
 use super::connection::{Connection, End};
+use super::datagrams::Target;
 use crate::hub::{Event, From, Subscriber};
 use crate::media::{Codec, Sample, Track};
 use crate::rtp::packetizer::{Framing, Packetizer};
@@ -21,6 +23,10 @@ use crate::rtp::rtcp::{self, SenderReport};
 use crate::rtsp::Frame;
 use crate::rtsp::sdp::payload_type;
 use crate::rtsp::server::{Action, Server, SetUp};
+
+/// How long a viewer of datagrams may ask for nothing: twice what it is told. One that has gone
+/// without a word would be sent to for ever.
+const SILENCE_MAX: Duration = Duration::from_secs(120);
 
 /// So much is gathered for one write.
 const BATCH: usize = 64 << 10;
@@ -42,6 +48,7 @@ pub(super) async fn run(
     // What viewers take costs nobody's ingest.
     let _ = evenkeel::task::change_class(Class::BULK);
     let mut viewing = Viewing::new(tracks, set_up).ok_or(End::Over)?;
+    viewing.viewer = connection.stream.peer_addr().ok().map(|peer| peer.ip());
     let outcome = viewing
         .go(shared, connection, server, &mut subscriber)
         .await;
@@ -55,6 +62,11 @@ struct Viewing {
     /// The time of day at which the session's times began, so that sound and pictures fit together.
     origin: Option<SystemTime>,
     reported: Instant,
+    /// Who takes datagrams, and where.
+    viewer: Option<IpAddr>,
+    targets: Vec<Target>,
+    /// When the viewer asked for something last.
+    heard: Instant,
 }
 
 /// A track that is sent.
@@ -79,6 +91,12 @@ impl Framing for Channel {
     fn end(&mut self, _out: &mut BytesMut) {}
 }
 
+fn target(set_up: &SetUp) -> Option<Target> {
+    let channels = set_up.channels;
+    let target = |ports| Target { channels, ports };
+    set_up.ports.map(target)
+}
+
 impl Viewing {
     /// `None` without randomness.
     fn new(tracks: &[Track], set_up: &[SetUp]) -> Option<Self> {
@@ -98,6 +116,9 @@ impl Viewing {
             out: BytesMut::new(),
             origin: None,
             reported: Instant::now(),
+            viewer: None,
+            targets: set_up.iter().filter_map(target).collect(),
+            heard: Instant::now(),
         })
     }
 
@@ -115,6 +136,7 @@ impl Viewing {
                     let Frame::Message(Message::Request(request)) = frame? else {
                         continue;
                     };
+                    self.heard = Instant::now();
                     let reply = server.request(&request, &**shared);
                     connection.send(&reply.bytes).await?;
                     match reply.action {
@@ -130,19 +152,28 @@ impl Viewing {
                     {
                         self.take(event)?;
                     }
-                    self.flush(connection).await?;
+                    self.flush(shared, connection).await?;
                 }
                 () = sleep_until(report) => {
+                    if !self.targets.is_empty() && self.heard.elapsed() > SILENCE_MAX {
+                        return Err(End::Slow);
+                    }
                     self.report();
-                    self.flush(connection).await?;
+                    self.flush(shared, connection).await?;
                 }
             }
         }
     }
 
-    async fn flush(&mut self, connection: &Connection) -> Result<(), End> {
+    async fn flush(&mut self, shared: &Shared, connection: &Connection) -> Result<(), End> {
         if !self.out.is_empty() {
-            let sent = connection.send(&self.out).await;
+            let sent = match (&shared.datagrams, self.viewer) {
+                (Some(datagrams), Some(viewer)) if !self.targets.is_empty() => {
+                    let left = datagrams.send(viewer, &self.targets, &self.out).await;
+                    connection.send(&left).await
+                }
+                _ => connection.send(&self.out).await,
+            };
             self.out.clear();
             sent?;
         }

@@ -1,6 +1,8 @@
 //! Viewers by RTSP.
 
-use super::support::{Program, simulator, simulator_of, until};
+use std::net::UdpSocket;
+
+use super::support::{LIMIT, Program, simulator, simulator_of, until};
 
 #[test]
 fn pictures_come_whole_and_in_order() {
@@ -154,4 +156,51 @@ fn users_see_what_they_may() {
         );
     }
     client.ended();
+}
+
+#[test]
+fn a_viewer_is_sent_datagrams_where_they_are_allowed() {
+    let simulator = simulator();
+    let url = simulator.url(0);
+    let camera = format!("[camera.gate]\nurl = {url:?}\ndelivery = \"5ms\"\n");
+    let program = Program::start_with("udp = true\n", &camera);
+    let packets = UdpSocket::bind("127.0.0.1:0").unwrap();
+    packets.set_read_timeout(Some(LIMIT)).unwrap();
+    let port = packets.local_addr().unwrap().port();
+    let (url, other) = (program.url("gate"), port.wrapping_add(1).max(1_024));
+    drop(program.watch("gate"));
+    let mut viewer = program.connect();
+    let mut set_up = |ports: &str| {
+        let transport = format!("Transport: RTP/AVP;unicast;client_port={ports}\r\n");
+        viewer.ask("SETUP", &format!("{url}/trackID=0"), &transport)
+    };
+    // Not to the ports of services.
+    assert_eq!(set_up("53-54").status, 461);
+    let answer = set_up(&format!("{port}-{other}"));
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let agreed = answer.header("Transport").unwrap();
+    let from = agreed.split("server_port=").nth(1).unwrap();
+    let from: u16 = from.split('-').next().unwrap().parse().unwrap();
+    assert_eq!(viewer.ask("PLAY", &url, "").status, 200);
+    let (mut packet, mut last) = ([0; 2_000], None::<u16>);
+    for number in 0..100 {
+        let (len, sender) = packets.recv_from(&mut packet).unwrap();
+        assert_eq!(sender.port(), from);
+        assert!(
+            len > 12 && packet[0] == 0x80,
+            "{:?}",
+            &packet[..len.min(12)]
+        );
+        if number == 0 {
+            // The first sets of parameters, so that a picture is there at once.
+            assert_eq!(packet[12] & 0x1f, 7);
+        }
+        let sequence = u16::from_be_bytes([packet[2], packet[3]]);
+        assert!(last.is_none_or(|last| last.wrapping_add(1) == sequence));
+        last = Some(sequence);
+    }
+    // The connection is there for requests alone.
+    assert_eq!(viewer.ask("GET_PARAMETER", &url, "").status, 200);
+    assert_eq!(viewer.ask("TEARDOWN", &url, "").status, 200);
+    viewer.ended();
 }

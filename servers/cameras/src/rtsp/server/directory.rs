@@ -52,6 +52,10 @@ pub trait Directory {
     fn may(&self, user: &str, camera: &str, what: Permission) -> bool;
     /// What a camera has to show.
     fn find(&self, camera: &str) -> Found;
+    /// The ports that datagrams come from, of packets and of reports, if viewers may have some.
+    fn datagrams(&self) -> Option<(u16, u16)> {
+        None
+    }
     /// Whether the camera is one that publishes by itself.
     fn takes_publishers(&self, camera: &str) -> bool;
 }
@@ -76,6 +80,8 @@ pub struct SetUp {
     pub track: u8,
     /// Its channels: of packets, and of reports.
     pub channels: (u8, u8),
+    /// The client's ports for the same, if it takes datagrams instead.
+    pub ports: Option<(u16, u16)>,
 }
 
 /// What to do after the reply has been sent.

@@ -100,7 +100,11 @@ fn a_viewer_sets_up_what_it_wants() {
         panic!("{action:?}");
     };
     assert_eq!(camera, "gate");
-    let of = |track, channels| SetUp { track, channels };
+    let of = |track, channels| SetUp {
+        track,
+        channels,
+        ports: None,
+    };
     assert_eq!(set_up, [of(1, (4, 5)), of(0, (0, 1))]);
     assert_eq!(
         ask(&mut server, true, Method::Setup, "gate/trackID=0", other).0,
