@@ -372,6 +372,10 @@ fn waiting(first: &Config, now: &Config) -> Vec<&'static str> {
         let rtsp = config.rtsp.as_ref();
         rtsp.map(|rtsp| rtsp.get_ref().listen.get_ref().clone())
     };
+    let sends = |config: &Config| {
+        let rtsp = config.rtsp.as_ref();
+        rtsp.is_some_and(|rtsp| rtsp.get_ref().udp)
+    };
     let watch = |config: &Config| {
         let watch = config.watch.as_ref();
         watch.map(|watch| crate::watch::Settings {
@@ -393,6 +397,8 @@ fn waiting(first: &Config, now: &Config) -> Vec<&'static str> {
         ("limits", first.limits != now.limits),
         ("ingest", first.ingest != now.ingest),
         ("recording", first.recording != now.recording),
+        ("webhook", first.webhooks != now.webhooks),
+        ("rtsp.udp", sends(first) != sends(now)),
         ("rtsp.listen", listens(first) != listens(now)),
         ("volume", volumes(first) != volumes(now)),
         ("watch, but for tokens", watch(first) != watch(now)),

@@ -11,6 +11,7 @@
 //! - [`mp4`]: fragments of MP4; [`record`]: files of them on disks.
 //! - [`watch`]: the page, and what programs ask over HTTP; [`site`]: it and recordings by the
 //!   configuration.
+//! - [`events`]: what happens, told to other programs.
 //! - [`users`]: passwords, and sessions of browsers.
 //! - [`simulator`]: cameras that are none.
 
@@ -18,6 +19,7 @@ pub mod book;
 pub mod cameras;
 pub mod config;
 mod descriptors;
+pub mod events;
 pub mod hub;
 pub mod ingest;
 pub mod media;

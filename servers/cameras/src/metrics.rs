@@ -3,6 +3,7 @@
 use evenkeel_admin::metrics::{Families, Family, Kind, Value};
 
 use crate::cameras::{CameraStatus, Cameras};
+use crate::events::Events;
 use crate::serve::Doors;
 
 /// A family with a row for each camera, and how its value is found.
@@ -149,5 +150,59 @@ pub(crate) fn add_clients(doors: &Doors, families: &mut Families<'_>) {
         (&SLOW, &counts.slow),
     ] {
         families.add(family, |row| row(&[], Value::Count(counter.total())));
+    }
+}
+
+const fn of_hooks(name: &'static str, help: &'static str, kind: Kind) -> Family {
+    Family {
+        name,
+        help,
+        kind,
+        unit: None,
+        labels: &["webhook", "host"],
+    }
+}
+
+const HOOK_WAITING: Family = of_hooks(
+    "cameras_webhook_waiting",
+    "Events that a webhook has not been told yet",
+    Kind::Gauge,
+);
+const HOOK_COUNTS: [Family; 3] = [
+    of_hooks(
+        "cameras_webhook_told",
+        "Events that a webhook was told",
+        Kind::Counter,
+    ),
+    of_hooks(
+        "cameras_webhook_failed",
+        "Attempts to tell a webhook that failed",
+        Kind::Counter,
+    ),
+    of_hooks(
+        "cameras_webhook_dropped",
+        "Events that a webhook was not told: too many waited, or too many attempts failed",
+        Kind::Counter,
+    ),
+];
+
+/// Adds those of webhooks.
+pub(crate) fn add_events(events: &Events, families: &mut Families<'_>) {
+    let counts = events.hooks().iter().enumerate();
+    let counts: Vec<_> = counts
+        .map(|(place, hook)| (place.to_string(), hook.host(), hook.counts()))
+        .collect();
+    families.add(&HOOK_WAITING, |row| {
+        for (place, host, (waiting, ..)) in &counts {
+            row(&[place, host], Value::Level(*waiting as f64));
+        }
+    });
+    for (index, family) in HOOK_COUNTS.iter().enumerate() {
+        families.add(family, |row| {
+            for (place, host, (_, told, failed, dropped)) in &counts {
+                let count = [*told, *failed, *dropped][index];
+                row(&[place, host], Value::Count(count));
+            }
+        });
     }
 }

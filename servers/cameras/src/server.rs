@@ -9,6 +9,8 @@ use crate::book::{Book, BookError, Changes};
 use crate::cameras::Cameras;
 use crate::config::{Config, ConfigError};
 use crate::descriptors;
+use crate::events::Events;
+use crate::events::webhook::WebhookError;
 use crate::hub::{self, Hub};
 use crate::metrics;
 use crate::serve::Doors;
@@ -41,6 +43,9 @@ pub enum ServerError {
     /// Recordings, or the page of the cameras.
     #[error(transparent)]
     Site(#[from] SiteError),
+    /// A webhook.
+    #[error(transparent)]
+    Webhook(#[from] WebhookError),
     /// There are too few descriptors.
     #[error("{0}")]
     Descriptors(String),
@@ -53,6 +58,7 @@ pub struct Server {
     doors: Option<Arc<Doors>>,
     site: Site,
     page: Option<evenkeel_admin::Admin>,
+    _events: Arc<Events>,
 }
 
 impl Server {
@@ -85,11 +91,15 @@ impl Server {
         };
         let site = Site::begin(&config, path, &cameras).await?;
         go_by_others(site.book(), doors.as_ref(), site.gate());
+        let hooks = config.webhooks.iter().map(toml::Spanned::get_ref);
+        let events = Arc::new(Events::begin(hooks, &cameras, site.recordings())?);
         let page = match config.process.admin_page {
             None => None,
             Some(address) => {
                 let address = address.into_inner();
-                let page = page(&cameras, doors.as_ref(), &site).listen(&address).await;
+                let page = page(&cameras, doors.as_ref(), &site, &events)
+                    .listen(&address)
+                    .await;
                 Some(page.map_err(|error| ServerError::AdminPage { address, error })?)
             }
         };
@@ -98,6 +108,7 @@ impl Server {
             doors,
             site,
             page,
+            _events: events,
         })
     }
 
@@ -160,7 +171,9 @@ fn page(
     cameras: &Arc<Cameras>,
     doors: Option<&Arc<Doors>>,
     site: &Site,
+    events: &Arc<Events>,
 ) -> evenkeel_admin::Builder {
+    let events = Arc::downgrade(events);
     let cameras = Arc::downgrade(cameras);
     let doors = doors.map(Arc::downgrade);
     let recordings = Arc::downgrade(site.recordings());
@@ -170,6 +183,9 @@ fn page(
         }
         if let Some(recordings) = recordings.upgrade() {
             crate::record::metrics::add(&recordings, families);
+        }
+        if let Some(events) = events.upgrade() {
+            metrics::add_events(&events, families);
         }
         if let Some(doors) = doors.as_ref().and_then(Weak::upgrade) {
             metrics::add_clients(&doors, families);

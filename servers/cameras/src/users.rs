@@ -61,13 +61,19 @@ pub fn is_hash(text: &str) -> bool {
 }
 
 /// All users.
-#[derive(Debug)]
 pub struct Users {
     accounts: Mutex<Arc<Accounts>>,
     sessions: Mutex<Sessions>,
     checks: AtomicUsize,
     /// Makes what is remembered useless to others; `None` without random numbers.
     key: Option<[u8; 32]>,
+}
+
+impl std::fmt::Debug for Users {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Neither the key nor what passwords can be guessed from.
+        f.debug_struct("Users").finish_non_exhaustive()
+    }
 }
 
 type Accounts = BTreeMap<String, Account>;
@@ -204,10 +210,9 @@ fn by_name(accounts: &[Account]) -> Arc<Accounts> {
 }
 
 /// Sessions, by the digests of their secrets: who reads the memory of a table cannot use them.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Sessions(HashMap<Key, Session>);
 
-#[derive(Debug)]
 struct Session {
     user: String,
     /// Of the account that it was begun with.

@@ -25,6 +25,11 @@ pub(super) fn problems(config: &Config) -> Vec<Found> {
         examiner.say(watch.span(), error.to_string());
     }
     examiner.users();
+    for hook in &config.webhooks {
+        if let Err(error) = crate::events::webhook::Hook::new(hook.get_ref()) {
+            examiner.say(hook.span(), error.to_string());
+        }
+    }
     examiner.volumes();
     for (name, camera) in &config.cameras {
         examiner.camera(name, camera.span(), camera.get_ref());

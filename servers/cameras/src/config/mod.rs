@@ -25,6 +25,8 @@ use servers_common::config::Found;
 use servers_common::values;
 use toml::Spanned;
 
+use crate::events::webhook;
+
 /// A whole configuration.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -46,6 +48,9 @@ pub struct Config {
     /// Directories for recordings, by name.
     #[serde(default, rename = "volume")]
     pub volumes: BTreeMap<String, Spanned<Volume>>,
+    /// Programs that are told what happens.
+    #[serde(default, rename = "webhook")]
+    pub webhooks: Vec<Spanned<webhook::Settings>>,
     /// Users, for RTSP and HTTP alike.
     #[serde(default, rename = "user")]
     pub users: Vec<Spanned<Account>>,

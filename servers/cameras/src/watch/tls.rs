@@ -14,8 +14,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_rustls::server::TlsStream;
-use tokio_rustls::{Accept, TlsAcceptor};
+use tokio_rustls::{Accept, TlsAcceptor, TlsStream, client};
 
 /// No certificate and no key is longer.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -143,11 +142,16 @@ impl Stream {
         })
     }
 
+    /// The client's side of one, after the handshake.
+    pub fn connected(stream: client::TlsStream<TcpStream>) -> Self {
+        Self(State::Secured(Box::new(stream.into())))
+    }
+
     /// What is read and written, when hands have been shaken.
     fn ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Pin<&mut dyn Both>>> {
         if let State::Shaking(accept) = &mut self.0 {
             self.0 = match ready!(Pin::new(&mut **accept).poll(cx)) {
-                Ok(stream) => State::Secured(Box::new(stream)),
+                Ok(stream) => State::Secured(Box::new(stream.into())),
                 Err(error) => {
                     self.0 = State::Broken;
                     return Poll::Ready(Err(error));

@@ -1,5 +1,6 @@
 //! The whole program: its binary, with cameras and viewers of the tests around it.
 
+mod events;
 mod ingest;
 mod limits;
 #[path = "../shared/mounted.rs"]

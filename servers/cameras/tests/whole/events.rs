@@ -1,0 +1,73 @@
+//! What other programs are told.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use cameras::events::webhook::sign;
+use serde_json::{Value, json};
+
+use super::support::{LIMIT, Program, simulator};
+
+const SECRET: &str = "0123456789abcdef";
+
+/// Takes a request, answers it, and returns its event with its number. The signature is checked.
+fn told(listener: &TcpListener, answer: u16) -> (u64, Value) {
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    let (head, body) = request(&mut stream);
+    write!(
+        stream,
+        "HTTP/1.1 {answer} Answer\r\ncontent-length: 0\r\n\r\n"
+    )
+    .unwrap();
+    let header = |name: &str| {
+        let mut lines = head.lines().filter_map(|line| line.split_once(": "));
+        let found = lines.find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.unwrap().1.to_owned()
+    };
+    let time = header("x-evenkeel-time").parse().unwrap();
+    assert_eq!(header("x-evenkeel-signature"), sign(SECRET, time, &body));
+    let number = header("x-evenkeel-event").parse().unwrap();
+    (number, serde_json::from_str(&body).unwrap())
+}
+
+fn request(stream: &mut TcpStream) -> (String, String) {
+    let (mut bytes, mut part) = (Vec::new(), [0; 4_096]);
+    loop {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let mut lines = head.lines().filter_map(|line| line.split_once(": "));
+            let length = lines.find(|(name, _)| *name == "content-length").unwrap().1;
+            if body.len() >= length.parse::<usize>().unwrap() {
+                return (head.to_owned(), body.to_owned());
+            }
+        }
+        let read = stream.read(&mut part).unwrap();
+        assert_ne!(read, 0, "{text}");
+        bytes.extend_from_slice(&part[..read]);
+    }
+}
+
+#[test]
+fn a_webhook_is_told_of_a_camera_that_comes_and_goes_and_again_after_a_failure() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let simulator = simulator();
+    let url = simulator.url(0);
+    let program = Program::start(&format!(
+        "[[webhook]]\nurl = \"http://{address}/hook\"\nsecret = \"{SECRET}\"\n\
+         events = [\"camera_back\", \"camera_lost\"]\n\
+         [camera.gate]\nurl = {url:?}\ndelivery = \"5ms\"\n"
+    ));
+    let (number, event) = told(&listener, 500);
+    assert_eq!(
+        (&event["event"], &event["name"]),
+        (&json!("camera_back"), &json!("gate"))
+    );
+    let again = told(&listener, 200);
+    assert_eq!(again, (number, event));
+    drop(simulator);
+    let (number, event) = told(&listener, 204);
+    assert_eq!((number, &event["event"]), (1, &json!("camera_lost")));
+    drop(program);
+}
