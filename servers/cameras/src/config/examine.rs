@@ -130,7 +130,8 @@ impl Examiner<'_> {
             Ok(address) if !address.ip().is_loopback() && has_no_users => self.say(
                 rtsp.listen.span(),
                 "without users only a loopback address is taken, since anybody could watch: add \
-                 [[user]], or [[rtsp.user]] with name, password and view = [\"*\"], or listen on 127.0.0.1",
+                 [[user]], or [[rtsp.user]] with name, password and view = [\"*\"], or listen on \
+                 127.0.0.1",
             ),
             Ok(_) => {}
         }

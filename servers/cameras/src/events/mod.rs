@@ -1,7 +1,7 @@
 //! What happens to cameras and disks, told to other programs.
 //!
 //! ```text
-//!  statuses ──▶ Looks, each second ──▶ a queue for each webhook, bounded ──▶ POST, again if it fails
+//!  statuses ──▶ Looks, each second ──▶ a queue for each webhook ──▶ POST, again if it fails
 //! ```
 //!
 //! - [`looks`]: what has changed from one look to the next.

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! What there is and who may is asked of a [`Directory`]. Packets go in the connection, by
-//! channels, or to viewers as datagrams, if the directory has ports for them. Otherwise who asks for
-//! datagrams is answered with 461, after which players ask for channels.
+//! channels, or to viewers as datagrams, if the directory has ports for them. Otherwise who asks
+//! for datagrams is answered with 461, after which players ask for channels.
 
 mod directory;
 

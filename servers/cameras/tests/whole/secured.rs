@@ -11,7 +11,7 @@ use servers_common::testing::Authority;
 
 use super::support::{LIMIT, Program};
 
-/// What is answered to a request by one whom only this authority is to vouch for, or why nothing is.
+/// What a server answers for which this authority vouches, or why there is no answer.
 fn get(program: &Program, authority: &Authority) -> std::io::Result<String> {
     let mut roots = RootCertStore::empty();
     let ca = rustls::pki_types::CertificateDer::from_pem_file(authority.ca()).unwrap();
