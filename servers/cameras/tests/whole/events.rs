@@ -6,13 +6,20 @@ use std::net::{TcpListener, TcpStream};
 use cameras::events::webhook::sign;
 use serde_json::{Value, json};
 
-use super::support::{LIMIT, Program, simulator};
+use super::support::{LIMIT, Program, simulator, until};
 
 const SECRET: &str = "0123456789abcdef";
 
 /// Takes a request, answers it, and returns its event with its number. The signature is checked.
 fn told(listener: &TcpListener, answer: u16) -> (u64, Value) {
-    let (mut stream, _) = listener.accept().unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let mut accepted = None;
+    until("the webhook is told", || {
+        accepted = listener.accept().ok();
+        accepted.is_some()
+    });
+    let (mut stream, _) = accepted.unwrap();
+    stream.set_nonblocking(false).unwrap();
     stream.set_read_timeout(Some(LIMIT)).unwrap();
     let (head, body) = request(&mut stream);
     write!(
