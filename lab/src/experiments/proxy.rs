@@ -1,7 +1,7 @@
 //! `proxy`: the program evenkeel-proxy with HAProxy's first task classes, beside HAProxy and nginx.
 //!
 //! - [`servers`]: the proxies, how each is configured, started and asked
-//! - [`measure`]: which load goes through which proxy, and one measurement of it
+//! - [`mod@measure`]: which load goes through which proxy, and one measurement of it
 //! - [`transactions`]: a database behind them
 
 mod measure;
