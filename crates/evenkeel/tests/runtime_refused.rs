@@ -7,7 +7,7 @@ mod hang;
 use std::future::{Future, pending};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
@@ -153,5 +153,52 @@ fn what_a_refused_task_aborts_has_ended_when_that_returns() {
         drop(release);
         ending.join().unwrap().unwrap();
         assert!(has_been_cancelled(holds_up));
+    });
+}
+
+/// A task that wakes another with a lock held when it is dropped, as the streams of a connection
+/// of HTTP/2 do. The other one's drop takes the lock, too.
+struct Locked {
+    wakers: Arc<Mutex<[Option<Waker>; 2]>>,
+    own: usize,
+}
+
+impl Future for Locked {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.wakers.lock().unwrap()[self.own] = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        let mut wakers = self.wakers.lock().unwrap();
+        wakers[self.own] = None;
+        let other = wakers[1 - self.own].take();
+        other.into_iter().for_each(Waker::wake);
+    }
+}
+
+#[test]
+fn a_task_that_is_woken_with_a_lock_held_is_dropped_without_it() {
+    watched("a shutdown", || {
+        for _ in 0..20 {
+            let runtime = runtime();
+            let wakers = Arc::new(Mutex::new([None, None]));
+            let tasks = [0, 1].map(|own| {
+                let wakers = Arc::clone(&wakers);
+                runtime.spawn(Locked { wakers, own })
+            });
+            until("both wait", || {
+                wakers.lock().unwrap().iter().all(Option::is_some)
+            });
+            runtime.shutdown(LONG).unwrap();
+            for task in tasks {
+                assert!(has_been_cancelled(task));
+            }
+            assert_eq!(Arc::strong_count(&wakers), 1);
+        }
     });
 }

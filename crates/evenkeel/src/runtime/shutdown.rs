@@ -21,7 +21,7 @@ use crate::clock;
 use crate::io::readiness::wake_all;
 use crate::sched::context;
 use crate::sched::run_queues::received;
-use crate::sched::shared::Shared;
+use crate::sched::shared::{Shared, dropping};
 use crate::sync::thread;
 use crate::sync::{Arc, Mutex};
 
@@ -110,7 +110,7 @@ fn end(shared: &Arc<Shared>, threads: Threads, deadline: Instant) -> Result<(), 
 /// code and may take any time. Returns false if the deadline passed between two of them.
 fn drop_waiting(shared: &Shared, deadline: Instant) -> bool {
     for task in shared.registry.all() {
-        task.cancel_waiting(|header| shared.registry.remove(header));
+        dropping(|| task.cancel_waiting(|header| shared.registry.remove(header)));
         if clock::now() >= deadline && shared.registry.len() > 0 {
             return false;
         }

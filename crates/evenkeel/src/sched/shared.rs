@@ -280,7 +280,7 @@ impl Shared {
 
     /// Drops a task's future and completes it as cancelled.
     pub(crate) fn cancel(&self, task: Runnable) {
-        task.cancel(|header| self.registry.remove(header));
+        dropping(|| task.cancel(|header| self.registry.remove(header)));
     }
 
     /// Hands a task that is known to hog to the heavy pool.
@@ -425,10 +425,11 @@ thread_local! {
 }
 
 /// Cancels a task whose runtime has shut down, on the thread that has woken the task. The task's
-/// drop may use the runtime there as on a worker. It may also wake other tasks, which are refused
-/// as well. These are cancelled one after the other and not nested: a chain of tasks that wait for
-/// each other may be longer than any stack, and the thread may hold a lock that the next drop
-/// takes.
+/// drop may use the runtime there as on a worker.
+///
+/// If that was woken by the drop of another task, it is put off until that drop is over: a chain of
+/// tasks that wait for each other may be longer than any stack, and the drop may hold a lock that
+/// the next one takes, as those of h2's connections do.
 ///
 /// A task that was just spawned or aborted is cancelled at once, as the drop that did so may wait
 /// for its end. It is put off only if cancellations are nested too deep.
@@ -437,27 +438,32 @@ fn cancel_refused(shared: &Arc<Shared>, task: Runnable) {
     let nested_max = if at_once { NESTED_MAX } else { 1 };
     let mut next = Some((Arc::clone(shared), task));
     // A thread whose locals are gone cancels at once.
-    let nested = CANCELLING.try_with(|this| {
+    let _ = CANCELLING.try_with(|this| {
         let this = &mut *this.borrow_mut();
-        if this.nested < nested_max {
-            this.nested += 1;
-        } else {
+        if this.nested >= nested_max {
             this.waiting.extend(next.take());
         }
+    });
+    if let Some((shared, task)) = next {
+        let _entered = context::enter(Arc::clone(&shared));
+        shared.cancel(task);
+    }
+}
+
+/// Does what drops futures of a runtime that shuts down; then cancels the tasks that were put off
+/// meanwhile, one after the other.
+pub(crate) fn dropping(work: impl FnOnce()) {
+    let nested = CANCELLING.try_with(|this| {
+        let this = &mut *this.borrow_mut();
+        this.nested += 1;
         this.nested
     });
-    if next.is_none() {
-        return;
-    }
+    work();
     let is_outermost = nested == Ok(1);
-    while let Some((shared, task)) = next {
-        let entered = context::enter(Arc::clone(&shared));
-        shared.cancel(task);
-        drop((entered, shared));
-        let waiting = || CANCELLING.try_with(|this| this.borrow_mut().waiting.pop());
-        next = is_outermost
-            .then(waiting)
-            .and_then(|task| task.unwrap_or(None));
+    let waiting = || CANCELLING.try_with(|this| this.borrow_mut().waiting.pop());
+    while is_outermost && let Ok(Some((shared, task))) = waiting() {
+        let _entered = context::enter(Arc::clone(&shared));
+        task.cancel(|header| shared.registry.remove(header));
     }
     let _ = CANCELLING.try_with(|this| {
         let this = &mut *this.borrow_mut();
