@@ -92,7 +92,7 @@ pub(crate) fn request(method: Method, path: &str) -> ::http::request::Builder {
     Request::builder().method(method).uri(uri)
 }
 
-/// Gives it to h2 as the windows allow it.
+/// Gives it to h2 as the windows allow it, until the stream is refused.
 pub(crate) async fn give(stream: &mut SendStream<Bytes>, mut body: &[u8]) {
     while !body.is_empty() {
         stream.reserve_capacity(body.len().min(16 * 1_024));
@@ -103,9 +103,13 @@ pub(crate) async fn give(stream: &mut SendStream<Bytes>, mut body: &[u8]) {
             }
         }
         let (part, rest) = body.split_at(stream.capacity().min(body.len()));
-        stream
+        // One that was refused takes no more, and may be so since there was capacity.
+        if stream
             .send_data(Bytes::copy_from_slice(part), false)
-            .unwrap();
+            .is_err()
+        {
+            return;
+        }
         body = rest;
     }
 }
