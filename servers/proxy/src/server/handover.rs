@@ -146,8 +146,9 @@ async fn leave(open: &mut Open, left: &Left) {
         all.any(|left| left.address == place.address.to_string() && left.name == place.name)
     };
     let taken = |place: &Place| !is_left(place);
-    for (_, running) in open.listeners.extract_if(.., |place, _| taken(place)) {
-        running.hand_over();
+    let gone = open.listeners.extract_if(.., |place, _| taken(place));
+    for (_, running) in gone.collect::<Vec<_>>() {
+        open.hand_over(running);
     }
     open.close_listeners().await;
     if let Some(admin) = &open.admin {

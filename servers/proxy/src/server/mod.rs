@@ -339,7 +339,15 @@ impl Context {
     /// the time is over.
     async fn is_empty_within(&self, drain: Duration) -> bool {
         let all = u32::try_from(self.connections_max).unwrap_or(u32::MAX);
-        let mut ended = std::pin::pin!(self.permits.acquire_many(all));
+        let mut ended = std::pin::pin!(async {
+            // Whoever waits for all places stands before those that come later: a connection that
+            // was accepted and has no place yet would wait for the end of all others.
+            let accepting = self.open.lock().await.take_ending();
+            for accepting in accepting {
+                let _ = accepting.await;
+            }
+            self.permits.acquire_many(all).await
+        });
         let last = drain / 10;
         if timeout(drain.saturating_sub(last), ended.as_mut())
             .await

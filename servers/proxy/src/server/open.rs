@@ -24,6 +24,8 @@ const END_MAX: Duration = Duration::from_secs(2);
 pub(super) struct Open {
     pub(super) listeners: BTreeMap<Place, Running>,
     pub(super) admin: Option<admin::Socket>,
+    /// What still takes connections of listeners that are gone.
+    ending: Vec<JoinHandle<()>>,
 }
 
 /// A listener at work.
@@ -59,8 +61,24 @@ impl Open {
             running.stop(Stop::Close);
         }
         for running in gone {
-            running.ended().await;
+            let left = running.ended().await;
+            self.ending.extend(left);
         }
+        self.ending.retain(|accepting| !accepting.is_finished());
+    }
+
+    /// Lets another process have a listener, with its sockets and the files of Unix sockets.
+    pub(super) fn hand_over(&mut self, running: Running) {
+        for socket in &running.sockets {
+            socket.leave_file();
+        }
+        running.stop(Stop::HandOver);
+        self.ending.extend(running.accepting);
+    }
+
+    /// What may still have a connection for which it waits for a place.
+    pub(super) fn take_ending(&mut self) -> Vec<JoinHandle<()>> {
+        std::mem::take(&mut self.ending)
     }
 
     /// Closes all.
@@ -89,26 +107,21 @@ impl Running {
         }
     }
 
-    /// Takes no more: another process has the sockets, and the files of Unix sockets.
-    pub(super) fn hand_over(self) {
-        for socket in &self.sockets {
-            socket.leave_file();
-        }
-        self.stop(Stop::HandOver);
-    }
-
     fn stop(&self, how: Stop) {
         self.stop.send_replace(how);
     }
 
-    async fn ended(self) {
+    /// Returns those that have not ended in time.
+    async fn ended(mut self) -> Vec<JoinHandle<()>> {
         // The last one that has it closes it.
         drop(self.sockets);
         let all = async {
-            for accepting in self.accepting {
+            for accepting in &mut self.accepting {
                 let _ = accepting.await;
             }
         };
         let _ = timeout(END_MAX, all).await;
+        self.accepting.retain(|accepting| !accepting.is_finished());
+        self.accepting
     }
 }

@@ -6,12 +6,8 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use super::support::{Authority, Client, LIMIT, Origin, Proxy, Trust, connected, two, until, web};
-
-/// Between an answer and the next request.
-const PAUSE: Duration = Duration::from_millis(5);
 
 /// Asks without end, until it is told to stop, and counts the answers.
 struct Load<'a> {
@@ -34,7 +30,7 @@ impl<'a> Load<'a> {
             while !self.stops.load(Ordering::Relaxed) {
                 let answer = client.get("/");
                 assert_eq!((answer.status, answer.text()), (200, "x"));
-                self.answered();
+                self.answers.fetch_add(1, Ordering::Relaxed);
                 if answer.header("connection") == Some("close") {
                     break;
                 }
@@ -47,7 +43,7 @@ impl<'a> Load<'a> {
         while !self.stops.load(Ordering::Relaxed) {
             let answer = connect().get("/");
             assert_eq!((answer.status, answer.text()), (200, "x"));
-            self.answered();
+            self.answers.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -58,15 +54,8 @@ impl<'a> Load<'a> {
             client.send("show info\n");
             let answer = client.rest();
             assert!(answer.starts_with(b"Name: evenkeel-proxy\n"), "{answer:?}");
-            self.answered();
+            self.answers.fetch_add(1, Ordering::Relaxed);
         }
-    }
-
-    /// Leaves the processors to the others for a moment: seven that ask without a pause take all
-    /// there are, and three processes of two tests want to shake hands there.
-    fn answered(&self) {
-        self.answers.fetch_add(1, Ordering::Relaxed);
-        thread::sleep(PAUSE);
     }
 
     fn until_more(&self) {
