@@ -4,6 +4,7 @@
 //! - [`values`]: how times and sizes are written in one.
 //! - [`slots`]: who may have how many connections.
 //! - [`counters`]: what was counted, for reports.
+//! - [`watch`]: whether files have changed since they were read.
 //! - `testing`, by its feature: programs and certificates for the tests of servers.
 
 pub mod config;
@@ -12,3 +13,4 @@ pub mod slots;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod values;
+pub mod watch;

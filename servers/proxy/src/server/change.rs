@@ -6,9 +6,10 @@ use std::sync::{Arc, PoisonError};
 
 use evenkeel::runtime::Handle;
 use evenkeel::{Class, ClassConfig};
+use servers_common::watch::look;
 
 use super::open::{Open, Running};
-use super::{Context, Place, ServerError, Site, watch};
+use super::{Context, Place, ServerError, Site};
 use crate::access_log::{Log, Logs};
 use crate::config::{self, Config};
 use crate::listener::Listener;
@@ -33,7 +34,7 @@ impl Context {
         if *self.leaving.borrow() {
             return Err(ServerError::Leaving);
         }
-        let before = watch::look(&self.site().config.files).await;
+        let before = look(&self.site().config.files).await;
         let config = config::read(&self.path)?;
         if config.process != self.site().config.process {
             eprintln!(
@@ -48,9 +49,9 @@ impl Context {
         let looks = if files.iter().eq(before.iter().map(|(file, _)| file)) {
             before
         } else {
-            watch::look(&files).await
+            look(&files).await
         };
-        self.note_read(looks);
+        self.read.note_read(looks);
         self.reopen_logs();
         self.reloads.one();
         Ok(())

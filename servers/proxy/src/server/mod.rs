@@ -30,6 +30,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use evenkeel::time::{Instant, sleep, timeout};
+use servers_common::watch::{Known, look};
 use tokio::sync::Semaphore;
 use tokio::sync::watch::{Receiver, Sender};
 
@@ -81,7 +82,7 @@ pub struct Context {
     pub sessions: Arc<Sessions>,
     open: tokio::sync::Mutex<Open>,
     /// How the files of the configuration looked when they were read.
-    read: Mutex<watch::Looks>,
+    read: Known,
     /// Held while another process takes over.
     upgrading: tokio::sync::Mutex<()>,
     /// The process that has taken over. It is told by the end of this one.
@@ -131,7 +132,9 @@ impl Server {
                 Some(admin::Bound::new(path, passed).await?)
             }
         };
-        context.note_read(watch::look(&context.site().config.files).await);
+        context
+            .read
+            .note_read(look(&context.site().config.files).await);
         let is_alone = inherited.is_none();
         let page = process.admin_page;
         // Before others are let go, as what is wrong with it can be mended then.
@@ -289,7 +292,7 @@ impl Context {
             brief: admin::Brief::default(),
             sessions: Arc::default(),
             open: tokio::sync::Mutex::default(),
-            read: Mutex::default(),
+            read: Known::default(),
             upgrading: tokio::sync::Mutex::default(),
             successor: Mutex::default(),
             ancestors: AtomicU32::new(0),
