@@ -5,15 +5,19 @@
 //! recording and its viewers stay; of one whose recording has changed, the stream is not touched.
 //! Everything is checked before anything is changed.
 
+mod changes;
 mod error;
+mod watch;
 
+pub use changes::Changes;
 pub use error::BookError;
+pub use watch::watch;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use serde::Serialize;
+use servers_common::watch::{Known, look};
 use tokio::sync::Mutex;
 use toml::Spanned;
 
@@ -21,36 +25,6 @@ use crate::cameras::{CAMERAS_MAX, Cameras};
 use crate::config::{self, Added, Camera, Config, ConfigError, Volume};
 use crate::descriptors;
 use crate::record::Recordings;
-
-/// What was changed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct Changes {
-    /// Cameras that came.
-    pub added: Vec<String>,
-    /// Cameras that are received or recorded in another way.
-    pub changed: Vec<String>,
-    /// Cameras that went.
-    pub removed: Vec<String>,
-    /// What differs from what the server was begun with, and waits for a restart.
-    pub needs_restart: Vec<&'static str>,
-}
-
-impl std::fmt::Display for Changes {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (added, changed) = (self.added.len(), self.changed.len());
-        let removed = self.removed.len();
-        write!(
-            f,
-            "cameras added {added}, changed {changed}, removed {removed}"
-        )?;
-        if !self.needs_restart.is_empty() {
-            let keys = self.needs_restart.join(", ");
-            write!(f, "; waiting for a restart: {keys}")?;
-        }
-        Ok(())
-    }
-}
 
 /// What else goes by a new configuration.
 type Others = Box<dyn Fn(&Config) + Send + Sync>;
@@ -68,6 +42,8 @@ struct Inner {
     kept: Option<PathBuf>,
     first: Config,
     others: OnceLock<Others>,
+    /// How the files looked that it was read from.
+    read: Known,
     /// Locked for the whole of a change.
     state: Mutex<State>,
 }
@@ -76,6 +52,8 @@ struct Inner {
 struct State {
     volumes: BTreeMap<String, Spanned<Volume>>,
     configured: BTreeMap<String, Camera>,
+    /// Where the configuration stands, with the files that it names.
+    files: Vec<PathBuf>,
     added: BTreeMap<String, Added>,
 }
 
@@ -104,7 +82,7 @@ impl Book {
         let directory = path.and_then(Path::parent).unwrap_or(Path::new(""));
         let kept = config.process.cameras_file.as_ref();
         let kept = kept.map(|file| directory.join(file));
-        let mut next = State::of(config);
+        let mut next = State::of(config, path);
         if let Some(kept) = &kept {
             next.added = config::read_kept(kept)?;
         }
@@ -115,6 +93,7 @@ impl Book {
             kept,
             first: config.clone(),
             others: OnceLock::new(),
+            read: Known::default(),
             state: Mutex::default(),
         };
         inner.check(&next)?;
@@ -186,12 +165,13 @@ async fn done<T>(task: evenkeel::task::JoinHandle<Result<T, BookError>>) -> Resu
 }
 
 impl State {
-    fn of(config: &Config) -> Self {
+    fn of(config: &Config, path: Option<&Path>) -> Self {
         let camera =
             |(name, camera): (&String, &Spanned<Camera>)| (name.clone(), camera.get_ref().clone());
         Self {
             volumes: config.volumes.clone(),
             configured: config.cameras.iter().map(camera).collect(),
+            files: path.map_or_else(Vec::new, |path| config.files(path)),
             added: BTreeMap::new(),
         }
     }
@@ -201,6 +181,8 @@ impl Inner {
     async fn reload(&self) -> Result<Changes, BookError> {
         let path = self.path.as_ref().ok_or(BookError::NoFile)?;
         let mut state = self.state.lock().await;
+        // What changes while it is read is looked at again.
+        let before = look(&state.files).await;
         let file = path.display().to_string();
         let text = evenkeel::fs::read_to_string(path).await;
         let text = text.map_err(|error| ConfigError::Read {
@@ -209,15 +191,20 @@ impl Inner {
         })?;
         let config = config::parse(&file, &text)?;
         descriptors::secure(&config).map_err(BookError::Descriptors)?;
-        let mut next = State::of(&config);
+        let mut next = State::of(&config, Some(path));
         next.added.clone_from(&state.added);
         self.check(&next)?;
         let mut changes = self.apply(&state, &next)?;
+        let looks = match next.files == state.files {
+            true => before,
+            false => look(&next.files).await,
+        };
+        self.read.note_read(looks);
         *state = next;
         if let Some(others) = self.others.get() {
             others(&config);
         }
-        changes.needs_restart = waiting(&self.first, &config);
+        changes.needs_restart = changes::waiting(&self.first, &config);
         Ok(changes)
     }
 
@@ -230,6 +217,7 @@ impl Inner {
         let mut next = State {
             volumes: state.volumes.clone(),
             configured: state.configured.clone(),
+            files: state.files.clone(),
             added: state.added.clone(),
         };
         let before = match added {
@@ -261,6 +249,10 @@ impl Inner {
         for (name, camera) in all {
             if let Some(problem) = config::name_problem(name) {
                 return Err(BookError::Described(problem));
+            }
+            // Of the server as it began; another silence waits for a restart.
+            if let Some(problem) = camera.delivery_problem(self.first.ingest.silence) {
+                return Err(BookError::Described(format!("camera {name:?}: {problem}")));
             }
             let Some(record) = &camera.record else {
                 continue;
@@ -364,45 +356,4 @@ impl State {
         let volume = self.volumes.get(&record.volume)?;
         Some((&record.volume, record.limits(volume.get_ref())))
     }
-}
-
-/// What differs and is not changed while the server runs.
-fn waiting(first: &Config, now: &Config) -> Vec<&'static str> {
-    let listens = |config: &Config| {
-        let rtsp = config.rtsp.as_ref();
-        rtsp.map(|rtsp| rtsp.get_ref().listen.get_ref().clone())
-    };
-    let sends = |config: &Config| {
-        let rtsp = config.rtsp.as_ref();
-        rtsp.is_some_and(|rtsp| rtsp.get_ref().udp)
-    };
-    let watch = |config: &Config| {
-        let watch = config.watch.as_ref();
-        watch.map(|watch| crate::watch::Settings {
-            tokens: Vec::new(),
-            accounts: Vec::new(),
-            ..watch.get_ref().clone()
-        })
-    };
-    let volumes = |config: &Config| -> BTreeSet<_> {
-        let of = |(name, volume): (&String, &Spanned<Volume>)| {
-            let volume = volume.get_ref();
-            let path = volume.path.get_ref().clone();
-            (name.clone(), path, volume.size, volume.reserve)
-        };
-        config.volumes.iter().map(of).collect()
-    };
-    let differs = [
-        ("process", first.process != now.process),
-        ("limits", first.limits != now.limits),
-        ("ingest", first.ingest != now.ingest),
-        ("recording", first.recording != now.recording),
-        ("webhook", first.webhooks != now.webhooks),
-        ("rtsp.udp", sends(first) != sends(now)),
-        ("rtsp.listen", listens(first) != listens(now)),
-        ("volume", volumes(first) != volumes(now)),
-        ("watch, but for tokens", watch(first) != watch(now)),
-    ];
-    let names = differs.into_iter().filter(|(_, differs)| *differs);
-    names.map(|(name, _)| name).collect()
 }

@@ -12,7 +12,7 @@
 //! - [`watch`]: the page, and what programs ask over HTTP; [`site`]: it and recordings by the
 //!   configuration.
 //! - [`events`]: what happens, told to other programs.
-//! - [`users`]: passwords, and sessions of browsers.
+//! - [`users`]: passwords, and sessions of browsers; [`tls`]: certificates.
 //! - [`simulator`]: cameras that are none.
 
 pub mod book;
@@ -32,6 +32,7 @@ pub mod serve;
 pub mod server;
 pub mod simulator;
 pub mod site;
+pub mod tls;
 pub mod users;
 pub mod watch;
 

@@ -1,9 +1,10 @@
 //! The server as a whole: what runs, by a configuration.
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Weak};
+
+use evenkeel::task::AbortHandle;
 
 use crate::book::{Book, BookError, Changes};
 use crate::cameras::Cameras;
@@ -13,8 +14,9 @@ use crate::events::Events;
 use crate::events::webhook::WebhookError;
 use crate::hub::{self, Hub};
 use crate::metrics;
-use crate::serve::Doors;
+use crate::serve::{Doors, DoorsError};
 use crate::site::{Site, SiteError};
+use crate::tls::{Certificate, TlsError};
 use crate::watch::server::Gate;
 
 /// Why the server cannot begin.
@@ -24,14 +26,12 @@ pub enum ServerError {
     /// The configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// An address cannot be listened on.
-    #[error("rtsp.listen: cannot listen on {address}: {error}")]
-    Listen {
-        /// The address.
-        address: String,
-        /// The system's error.
-        error: io::Error,
-    },
+    /// Nobody can connect by RTSP.
+    #[error(transparent)]
+    Doors(#[from] DoorsError),
+    /// The certificate.
+    #[error("watch.tls: {0}")]
+    Tls(#[from] TlsError),
     /// The page.
     #[error("process.admin_page {address}: {error}")]
     AdminPage {
@@ -58,6 +58,7 @@ pub struct Server {
     doors: Option<Arc<Doors>>,
     site: Site,
     page: Option<evenkeel_admin::Admin>,
+    watches: Option<AbortHandle>,
     _events: Arc<Events>,
 }
 
@@ -81,12 +82,12 @@ impl Server {
         let doors = match &config.rtsp {
             None => None,
             Some(rtsp) => {
-                let opened =
-                    Doors::open(rtsp.get_ref(), &config.accounts(), silence, &cameras).await;
-                Some(Arc::new(opened.map_err(|error| ServerError::Listen {
-                    address: rtsp.get_ref().listen.get_ref().clone(),
-                    error,
-                })?))
+                let watch = config.watch.as_ref();
+                let files = watch.and_then(|watch| watch.get_ref().tls.as_ref());
+                let certificate = files.map(Certificate::read).transpose()?;
+                let who = (&*config.accounts(), certificate);
+                let opened = Doors::open(rtsp.get_ref(), who, silence, &cameras).await;
+                Some(Arc::new(opened?))
             }
         };
         let site = Site::begin(&config, path, &cameras).await?;
@@ -103,11 +104,17 @@ impl Server {
                 Some(page.map_err(|error| ServerError::AdminPage { address, error })?)
             }
         };
+        let watches = config.process.watch.filter(|_| path.is_some());
+        let watches = watches.map(|interval| {
+            let watch = crate::book::watch(site.book().clone(), interval);
+            evenkeel::spawn(watch).abort_handle()
+        });
         Ok(Self {
             cameras,
             doors,
             site,
             page,
+            watches,
             _events: events,
         })
     }
@@ -128,7 +135,12 @@ impl Server {
 
     /// Where viewers and publishers connect by RTSP.
     pub fn rtsp(&self) -> Option<SocketAddr> {
-        self.doors.as_ref().map(|doors| doors.address())
+        self.doors.as_ref()?.address()
+    }
+
+    /// The same over TLS.
+    pub fn rtsps(&self) -> Option<SocketAddr> {
+        self.doors.as_ref()?.address_tls()
     }
 
     /// Where browsers and programs connect by HTTP.
@@ -139,6 +151,9 @@ impl Server {
     /// Ends it: what waits for disks is written, for some seconds at most. Returns the cameras
     /// whose disks took longer.
     pub async fn end(self) -> Vec<String> {
+        if let Some(watches) = &self.watches {
+            watches.abort();
+        }
         self.site.end().await
     }
 
@@ -154,13 +169,16 @@ fn go_by_others(book: &Book, doors: Option<&Arc<Doors>>, gate: Option<&Gate>) {
     let gate = gate.cloned();
     book.also(move |config| {
         let doors = doors.as_ref().and_then(Weak::upgrade);
-        if let (Some(doors), Some(rtsp)) = (doors, &config.rtsp) {
+        if let (Some(doors), Some(rtsp)) = (&doors, &config.rtsp) {
             doors.change(rtsp.get_ref(), &config.accounts());
         }
         if let (Some(gate), Some(watch)) = (&gate, &config.watch) {
             // The examination of the configuration has found them good.
             if let Ok((_, next)) = crate::watch::server::check(watch.get_ref()) {
                 gate.become_like(&next);
+                if let (Some(doors), Some(certificate)) = (&doors, next.certificate()) {
+                    doors.show(certificate);
+                }
             }
         }
     });

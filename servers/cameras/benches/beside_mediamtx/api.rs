@@ -71,7 +71,17 @@ impl Api {
 
     /// What is there, which has to be JSON with a length.
     pub(crate) fn get(&mut self, path: &str) -> Result<Vec<u8>> {
-        let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        self.ask("GET", path)
+    }
+
+    /// Has the configuration read again.
+    pub(crate) fn reload(&mut self) -> Result<()> {
+        self.ask("POST", "/api/reload").map(drop)
+    }
+
+    fn ask(&mut self, method: &str, path: &str) -> Result<Vec<u8>> {
+        let request =
+            format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n");
         self.stream.get_mut().write_all(request.as_bytes())?;
         let (mut first, mut length) = (String::new(), 0);
         loop {

@@ -7,7 +7,7 @@ use super::rows::Rows;
 use super::servers::Server;
 use super::viewers::watch;
 use super::{Arguments, Part, Result};
-use super::{api, delay, faults, sessions};
+use super::{api, delay, faults, reload, sessions};
 
 /// What the beginning costs is over.
 const SETTLED: Duration = Duration::from_secs(4);
@@ -37,6 +37,9 @@ pub(crate) fn one_server(arguments: &Arguments, rows: &mut Rows) -> Result<()> {
     }
     if arguments.wants(Part::Api) {
         api::pairs(&server, &simulator, rows)?;
+    }
+    if arguments.wants(Part::Reload) {
+        reload::reloads(&server, directory.path(), rows)?;
     }
     if arguments.wants(Part::Sessions) {
         sessions::memory(&server, arguments.sessions, rows)?;

@@ -13,6 +13,7 @@ mod costs;
 mod delay;
 mod faults;
 mod processes;
+mod reload;
 mod rows;
 mod servers;
 mod sessions;
@@ -72,6 +73,8 @@ enum Part {
     Api,
     /// How late live pictures are
     Delay,
+    /// Reading the configuration again
+    Reload,
     /// Memory over many sessions
     Sessions,
     /// A process that is killed
@@ -83,10 +86,11 @@ enum Part {
 }
 
 impl Part {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Costs,
         Self::Api,
         Self::Delay,
+        Self::Reload,
         Self::Sessions,
         Self::Killed,
         Self::Frozen,
@@ -125,7 +129,7 @@ fn main() -> Result<()> {
 }
 
 fn measure(arguments: &Arguments, rows: &mut Rows) -> Result<()> {
-    let at_work = &Part::ALL[..5];
+    let at_work = &Part::ALL[..6];
     if at_work.iter().any(|part| arguments.wants(*part)) {
         costs::one_server(arguments, rows)?;
     }

@@ -55,6 +55,8 @@ impl Server {
                 rtsp = Some(address.parse()?);
             } else if let Some(address) = line.strip_prefix("watch at http://") {
                 http = Some(address.trim_end_matches('/').parse()?);
+            } else if line.starts_with("watch at https://") {
+                return Err("the interface is asked without TLS here, and has some".into());
             } else if line == "ready" {
                 break;
             }

@@ -70,6 +70,9 @@ fn say(server: &Server, is_secured: bool) -> std::io::Result<()> {
     if let Some(address) = server.rtsp() {
         writeln!(output, "listening on rtsp {address}")?;
     }
+    if let Some(address) = server.rtsps() {
+        writeln!(output, "listening on rtsps {address}")?;
+    }
     if let Some(address) = server.watch() {
         let scheme = if is_secured { "https" } else { "http" };
         writeln!(output, "watch at {scheme}://{address}/")?;

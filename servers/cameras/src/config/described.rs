@@ -17,6 +17,7 @@ use servers_common::values;
 use toml::Spanned;
 
 use super::{Camera, ConfigError, Record, Transport, camera_url, delivery, name_problem};
+use crate::tls::Fingerprint;
 
 /// A camera that a request has added.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,6 +54,7 @@ struct Described {
     url: Option<String>,
     user: Option<String>,
     password: Option<String>,
+    fingerprint: Option<Fingerprint>,
     #[serde(default)]
     transport: Transport,
     #[serde(default, deserialize_with = "values::optional_time")]
@@ -73,8 +75,9 @@ impl Described {
             url,
             user: self.user,
             password: self.password,
+            fingerprint: self.fingerprint,
             transport: self.transport,
-            delivery: self.delivery.unwrap_or_else(delivery),
+            delivery: (self.delivery).map_or_else(delivery, |time| Spanned::new(0..0, time)),
             record: self.record.map(|record| Spanned::new(0..0, record)),
         })
     }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 
 use servers_common::config::Found;
+use toml::Spanned;
 
 use super::{Camera, Config, Rtsp};
 
@@ -120,20 +121,23 @@ impl Examiner<'_> {
     }
 
     fn rtsp(&mut self, at: Range<usize>, rtsp: &Rtsp) {
-        let listen = rtsp.listen.get_ref();
-        let has_no_users = rtsp.users.is_empty() && self.config.users.is_empty();
-        match listen.parse::<SocketAddr>() {
-            Err(_) => self.say(
-                rtsp.listen.span(),
-                format!("{listen:?} is no address: write it as \"127.0.0.1:8554\""),
-            ),
-            Ok(address) if !address.ip().is_loopback() && has_no_users => self.say(
-                rtsp.listen.span(),
-                "without users only a loopback address is taken, since anybody could watch: add \
-                 [[user]], or [[rtsp.user]] with name, password and view = [\"*\"], or listen on \
-                 127.0.0.1",
-            ),
-            Ok(_) => {}
+        if rtsp.addresses() == [None, None] {
+            self.say(
+                at.clone(),
+                "nothing listens: add listen, or listen_tls, to [rtsp]",
+            );
+        }
+        for listen in rtsp.listen.iter().chain(&rtsp.listen_tls) {
+            self.listens(listen, rtsp);
+        }
+        let has_certificate =
+            (self.config.watch.as_ref()).is_some_and(|watch| watch.get_ref().tls.is_some());
+        if let Some(listen) = &rtsp.listen_tls
+            && !has_certificate
+        {
+            let said = "rtsp.listen_tls needs a certificate: add [watch.tls] with certificate and \
+                        key";
+            self.say(listen.span(), said);
         }
         if rtsp.sessions_max == 0 || rtsp.sessions_per_client_max == 0 {
             self.say(
@@ -160,6 +164,24 @@ impl Examiner<'_> {
                     self.say(at.clone(), said);
                 }
             }
+        }
+    }
+
+    fn listens(&mut self, listen: &Spanned<String>, rtsp: &Rtsp) {
+        let (at, listen) = (listen.span(), listen.get_ref());
+        let has_no_users = rtsp.users.is_empty() && self.config.users.is_empty();
+        match listen.parse::<SocketAddr>() {
+            Err(_) => self.say(
+                at,
+                format!("{listen:?} is no address: write it as \"127.0.0.1:8554\""),
+            ),
+            Ok(address) if !address.ip().is_loopback() && has_no_users => self.say(
+                at,
+                "without users only a loopback address is taken, since anybody could watch: add \
+                 [[user]], or [[rtsp.user]] with name, password and view = [\"*\"], or listen on \
+                 127.0.0.1",
+            ),
+            Ok(_) => {}
         }
     }
 
@@ -203,6 +225,11 @@ impl Examiner<'_> {
         if let Some(problem) = name_problem(name) {
             self.say(at.clone(), problem);
         }
+        let is_tls = (camera.url.as_ref()).is_some_and(|url| url.get_ref().scheme() == "rtsps");
+        if camera.fingerprint.is_some() && !is_tls {
+            let said = "fingerprint is for a camera over TLS, whose url begins with rtsps://";
+            self.say(at.clone(), said);
+        }
         if camera.url.is_none() && self.config.rtsp.is_none() {
             let said = "a camera without a url publishes by itself, and nothing listens: add its \
                         url, or [rtsp] with listen";
@@ -214,6 +241,12 @@ impl Examiner<'_> {
             let volume = &record.get_ref().volume;
             let said = format!("there is no volume {volume:?}: add [volume.{volume}] with a path");
             self.say(record.span(), said);
+        }
+        if let Some(problem) = camera.delivery_problem(self.config.ingest.silence) {
+            // What is not written stands with the camera.
+            let of_delivery = camera.delivery.span();
+            let is_written = !of_delivery.is_empty();
+            self.say(if is_written { of_delivery } else { at.clone() }, problem);
         }
         if camera.user.is_some() != camera.password.is_some() {
             self.say(at, "user and password go together");

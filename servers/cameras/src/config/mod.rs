@@ -26,6 +26,7 @@ use servers_common::values;
 use toml::Spanned;
 
 use crate::events::webhook;
+use crate::tls::Fingerprint;
 
 /// A whole configuration.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -67,6 +68,14 @@ impl Config {
         let accounts = self.users.iter();
         accounts.map(|account| account.get_ref().clone()).collect()
     }
+
+    /// The files that it is read from, if it is in this one.
+    pub fn files(&self, path: &Path) -> Vec<PathBuf> {
+        let watch = self.watch.iter();
+        let tls = watch.filter_map(|watch| watch.get_ref().tls.as_ref());
+        let named = tls.flat_map(|tls| [tls.certificate.clone(), tls.key.clone()]);
+        std::iter::once(path.to_owned()).chain(named).collect()
+    }
 }
 
 /// What concerns the process; a change of it needs a restart.
@@ -80,6 +89,10 @@ pub struct Process {
     /// Where cameras are kept that requests have added; without it they are gone after a restart.
     /// From the directory of the configuration on, if it does not begin with `/`.
     pub cameras_file: Option<PathBuf>,
+    /// How often the configuration and the files that it names are looked at, which are read again
+    /// when they have changed; never, if it is not given.
+    #[serde(deserialize_with = "values::optional_time")]
+    pub watch: Option<Duration>,
 }
 
 /// What may grow, and how far.
@@ -148,7 +161,9 @@ impl Default for Ingest {
 #[serde(deny_unknown_fields)]
 pub struct Rtsp {
     /// The address. Without users only a loopback address is taken.
-    pub listen: Spanned<String>,
+    pub listen: Option<Spanned<String>>,
+    /// The same for RTSP over TLS (`rtsps`), with the certificate of HTTP (`watch.tls`).
+    pub listen_tls: Option<Spanned<String>>,
     /// Connections of all clients.
     #[serde(default = "sessions_max")]
     pub sessions_max: usize,
@@ -158,7 +173,7 @@ pub struct Rtsp {
     /// How long a client may take for a request, and for each step of taking what it is sent.
     #[serde(default = "patience", deserialize_with = "values::time")]
     pub patience: Duration,
-    /// Whether viewers may have datagrams, of which some may be lost.
+    /// Whether viewers may have datagrams, and publishers send some, of which some may be lost.
     #[serde(default)]
     pub udp: bool,
     /// Who may.
@@ -176,6 +191,14 @@ fn sessions_per_client_max() -> usize {
 
 fn patience() -> Duration {
     Duration::from_secs(10)
+}
+
+impl Rtsp {
+    /// Where it listens: in the connection as it is, and over TLS.
+    pub fn addresses(&self) -> [Option<&str>; 2] {
+        [&self.listen, &self.listen_tls]
+            .map(|address| address.as_ref().map(|address| address.get_ref().as_str()))
+    }
 }
 
 /// Who may.
@@ -216,18 +239,35 @@ pub struct Camera {
     pub user: Option<String>,
     /// And the password.
     pub password: Option<String>,
+    /// The certificate that it shows, over TLS; if it is not given, an authority that the system
+    /// trusts has to vouch for it.
+    pub fingerprint: Option<Fingerprint>,
     /// How its packets come.
     #[serde(default)]
     pub transport: Transport,
     /// How long packets may be held back, so that many are read at a time. Viewers see pictures
     /// that much later.
-    #[serde(default = "delivery", deserialize_with = "values::time")]
-    pub delivery: Duration,
+    #[serde(default = "delivery", deserialize_with = "spanned_time")]
+    pub delivery: Spanned<Duration>,
     /// Where it is recorded; nowhere, if it is not given.
     pub record: Option<Spanned<Record>>,
 }
 
 impl Camera {
+    /// What is wrong with how long its packets are held back, where sessions without a packet are
+    /// given up after this time.
+    pub fn delivery_problem(&self, silence: Duration) -> Option<String> {
+        let delivery = *self.delivery.get_ref();
+        let is_held_back = self.url.is_some() && self.transport == Transport::Tcp;
+        (is_held_back && delivery >= silence).then(|| {
+            format!(
+                "delivery is {delivery:?}, and a session without a packet for {silence:?} is given \
+                 up (ingest.silence): each would break; have packets held back for less, or have \
+                 silence last longer"
+            )
+        })
+    }
+
     /// Whether its streams are received in the same way as another's.
     pub fn is_received_like(&self, other: &Self) -> bool {
         let apart = |camera: &Self| Self {
@@ -244,15 +284,25 @@ impl std::fmt::Debug for Camera {
         f.debug_struct("Camera")
             .field("pulls", &self.url.is_some())
             .field("transport", &self.transport)
-            .field("delivery", &self.delivery)
+            .field("delivery", self.delivery.get_ref())
             .finish_non_exhaustive()
     }
 }
 
 /// How long packets are held back, if nothing else is said: until a camera of 1.5 Mbit/s has sent
 /// what is read at once.
-pub fn delivery() -> Duration {
-    Duration::from_millis(350)
+pub fn delivery() -> Spanned<Duration> {
+    Spanned::new(0..0, Duration::from_millis(350))
+}
+
+fn spanned_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Spanned<Duration>, D::Error> {
+    /// A time that [`Spanned`] can have within.
+    #[derive(Deserialize)]
+    #[serde(transparent)]
+    struct Time(#[serde(deserialize_with = "values::time")] Duration);
+
+    let time = Spanned::<Time>::deserialize(deserializer)?;
+    Ok(Spanned::new(time.span(), time.into_inner().0))
 }
 
 /// How packets come.
@@ -280,11 +330,12 @@ fn url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Spanned<Url>
 /// It is none: what to write.
 pub fn camera_url(text: &str) -> Result<Url, &'static str> {
     match Url::parse(text) {
-        Ok(url) if url.scheme() == "rtsp" && url.has_host() => Ok(url),
+        Ok(url) if matches!(url.scheme(), "rtsp" | "rtsps") && url.has_host() => Ok(url),
         // Not the address itself, which may bear a password.
-        _ => {
-            Err("this is no address of a camera: write rtsp://HOST/PATH, or rtsp://HOST:PORT/PATH")
-        }
+        _ => Err(
+            "this is no address of a camera: write rtsp://HOST/PATH, or rtsp://HOST:PORT/PATH; or \
+             rtsps:// for TLS",
+        ),
     }
 }
 

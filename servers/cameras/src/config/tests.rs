@@ -26,10 +26,10 @@ fn a_configuration_is_read_with_its_defaults() {
     let gate = config.cameras["gate"].get_ref();
     assert_eq!(gate.url.as_ref().unwrap().get_ref().path(), "/main");
     assert_eq!(gate.transport, Transport::Udp);
-    assert_eq!(gate.delivery, Duration::from_millis(40));
+    assert_eq!(*gate.delivery.get_ref(), Duration::from_millis(40));
     let yard = config.cameras["yard"].get_ref();
     assert!(yard.url.is_none());
-    assert_eq!(yard.delivery, Duration::from_millis(350));
+    assert_eq!(*yard.delivery.get_ref(), Duration::from_millis(350));
     assert_eq!(config.limits, Limits::default());
     assert_eq!(config.ingest.connects_max, 16);
 }
@@ -90,4 +90,26 @@ fn passwords_are_not_shown() {
     )
     .unwrap();
     assert!(!format!("{config:?}").contains("hidden"));
+}
+
+#[test]
+fn packets_that_are_held_back_for_longer_than_silence_may_last_are_refused() {
+    let text = "[ingest]\nsilence = \"1s\"\n[rtsp]\nlisten = \"127.0.0.1:0\"\n[camera.gate]\n\
+                url = \"rtsp://192.0.2.1/\"\ndelivery = \"1s\"\n";
+    let found = problems(text);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].0, 7);
+    assert!(found[0].1.contains("ingest.silence"), "{found:?}");
+    // The default too, which stands nowhere.
+    let short = text.replace("\"1s\"\n[rtsp]", "\"300ms\"\n[rtsp]");
+    let found = problems(&short.replace("delivery = \"1s\"\n", ""));
+    assert_eq!((found.len(), found[0].0), (1, 5), "{found:?}");
+    for good in [
+        text.replace("delivery = \"1s\"", "delivery = \"999ms\""),
+        // Nothing is held back of these.
+        text.replace("delivery", "transport = \"udp\"\ndelivery"),
+        text.replace("url = \"rtsp://192.0.2.1/\"\n", ""),
+    ] {
+        assert!(parse("cameras.toml", &good).is_ok(), "{good}");
+    }
 }

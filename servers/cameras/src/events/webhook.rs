@@ -14,16 +14,15 @@ use evenkeel::net::TcpStream;
 use evenkeel::time::{sleep, timeout};
 use hmac::{Hmac, KeyInit, Mac};
 use hyper::client::conn::http1;
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
 use serde::Deserialize;
 use sha2::Sha256;
 use tokio::sync::Notify;
-use tokio_rustls::TlsConnector;
 
 use super::queue::Queue;
 use super::{Event, Kind};
-use crate::watch::tls::Stream;
+use crate::tls::{self, NoAuthorities, Stream};
 
 /// How long a request may take, with its connection.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -61,8 +60,8 @@ pub enum WebhookError {
     #[error("the secret of a webhook has 16 bytes or more, which nobody can guess")]
     Secret,
     /// Certificates of others cannot be checked.
-    #[error("a webhook by https needs the authorities that the system trusts, and there are none")]
-    Authorities,
+    #[error("a webhook by https: {0}")]
+    Authorities(#[from] NoAuthorities),
 }
 
 /// Why an event was not told.
@@ -84,7 +83,7 @@ pub struct Hook {
     host: String,
     port: u16,
     path: String,
-    tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+    tls: Option<Arc<ClientConfig>>,
     queue: Mutex<Queue>,
     more: Notify,
 }
@@ -110,11 +109,8 @@ impl Hook {
         let (tls, port) = match url.scheme_str() {
             Some("http") => (None, 80),
             Some("https") => {
-                let name = ServerName::try_from(bare.to_owned());
-                (
-                    Some((trusting()?, name.map_err(|_| WebhookError::Url)?)),
-                    443,
-                )
+                ServerName::try_from(bare).map_err(|_| WebhookError::Url)?;
+                (Some(tls::trusting(None)?), 443)
             }
             _ => return Err(WebhookError::Url),
         };
@@ -199,11 +195,8 @@ impl Hook {
         let bare = self.host.trim_start_matches('[').trim_end_matches(']');
         let socket = TcpStream::connect((bare, self.port)).await?;
         let stream = match &self.tls {
-            None => Stream::new(socket, None),
-            Some((config, name)) => {
-                let connector = TlsConnector::from(Arc::clone(config));
-                Stream::connected(connector.connect(name.clone(), socket).await?)
-            }
+            None => Stream::plain(socket),
+            Some(config) => tls::connect(Arc::clone(config), bare, socket).await?,
         };
         let (mut sender, connection) = http1::handshake(stream).await?;
         let answer = async move { sender.send_request(request).await };
@@ -240,23 +233,6 @@ pub fn sign(secret: &str, seconds: u64, body: &str) -> String {
     let digest = mac.finalize().into_bytes();
     let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256={hex}")
-}
-
-/// A client that trusts whom the system trusts.
-fn trusting() -> Result<Arc<ClientConfig>, WebhookError> {
-    let mut roots = RootCertStore::empty();
-    let (added, _) =
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if added == 0 {
-        return Err(WebhookError::Authorities);
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|_| WebhookError::Authorities)?;
-    Ok(Arc::new(
-        builder.with_root_certificates(roots).with_no_client_auth(),
-    ))
 }
 
 #[cfg(test)]

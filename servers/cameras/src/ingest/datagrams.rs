@@ -52,12 +52,17 @@ impl Datagrams {
         for _ in 0..tracks {
             pairs.push(Pair::open(local).await?);
         }
-        Ok(Self {
+        Ok(Self::of(pairs, camera))
+    }
+
+    /// Of sockets that are open, for a camera at this address.
+    pub(crate) fn of(pairs: Vec<Pair>, camera: IpAddr) -> Self {
+        Self {
             pairs,
             camera,
             buffer: BytesMut::new(),
             first: 0,
-        })
+        }
     }
 
     /// The first ports of the pairs.
@@ -85,6 +90,14 @@ impl Datagrams {
             let _ = pair
                 .reports
                 .try_send_to(report, SocketAddr::new(self.camera, port));
+        }
+    }
+
+    /// The next packet of sockets that may not be there.
+    pub(crate) async fn next_of(datagrams: &mut Option<Self>) -> io::Result<(usize, Bytes)> {
+        match datagrams {
+            Some(datagrams) => datagrams.next().await,
+            None => std::future::pending().await,
         }
     }
 

@@ -4,6 +4,7 @@
 //! so that one delivery brings the packets of several pictures. While somebody watches the camera
 //! they are held back for a moment only.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use bytes::Bytes;
 use evenkeel::net::{Delivery, TcpStream};
 use evenkeel::time::{Instant, sleep_until, timeout};
 use rtsp_types::{Message, Url};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncReadExt;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::datagrams::Datagrams;
@@ -24,9 +25,11 @@ use crate::rtsp::auth::Credentials;
 use crate::rtsp::client::{Playing, Wanted};
 use crate::rtsp::sdp::Description;
 use crate::rtsp::{Client, Frame, Step, Wire};
+use crate::tls::{self, Stream};
 
-/// The port that addresses mean if they say none.
+/// The port that addresses mean if they say none, and over TLS.
 const PORT: u16 = 554;
+const PORT_TLS: u16 = 322;
 
 /// Bytes are read into pieces of this, and delivered when there are as many. Each camera has one
 /// that is half full on average.
@@ -114,7 +117,7 @@ impl Session<'_> {
             .await;
         if let Some(bytes) = client.tear_down() {
             // A camera that waits for more than a moment is gone.
-            let _ = timeout(TICK, (&talk.stream).write_all(&bytes)).await;
+            let _ = timeout(TICK, talk.send(&bytes)).await;
         }
         outcome
     }
@@ -123,7 +126,8 @@ impl Session<'_> {
         let host = url.host_str().unwrap_or_default();
         // IPv6 stands in brackets.
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        let port = url.port().unwrap_or(PORT);
+        let is_tls = url.scheme() == "rtsps";
+        let port = url.port().unwrap_or(if is_tls { PORT_TLS } else { PORT });
         let address = format!("{host}:{port}");
         let patience = self.settings.patience;
         let connected = timeout(patience, TcpStream::connect((host, port))).await;
@@ -131,8 +135,25 @@ impl Session<'_> {
             what: "a connection",
             patience,
         })?;
-        let stream = connected.map_err(|error| IngestError::Connect { address, error })?;
-        stream.set_nodelay(true)?;
+        let failed = |error| IngestError::Connect {
+            address: address.clone(),
+            error,
+        };
+        let socket = connected.map_err(&failed)?;
+        socket.set_nodelay(true)?;
+        let stream = if is_tls {
+            let config = tls::trusting(self.camera.fingerprint).map_err(io::Error::other);
+            let shaken = tls::connect(config.map_err(&failed)?, host, socket);
+            let shaken = timeout(patience, shaken).await;
+            shaken
+                .map_err(|_| IngestError::Slow {
+                    what: "a handshake of TLS",
+                    patience,
+                })?
+                .map_err(failed)?
+        } else {
+            Stream::plain(socket)
+        };
         Ok(Talk {
             stream,
             wire: Wire::default(),
@@ -149,10 +170,8 @@ impl Session<'_> {
         if self.camera.transport == Transport::Tcp {
             return Ok(Wanted::Tcp);
         }
-        let (local, camera) = (
-            talk.stream.local_addr()?.ip(),
-            talk.stream.peer_addr()?.ip(),
-        );
+        let socket = talk.stream.socket().ok_or(IngestError::Ended)?;
+        let (local, camera) = (socket.local_addr()?.ip(), socket.peer_addr()?.ip());
         let opened = Datagrams::open(local, camera, description.offers.len()).await;
         let opened = opened.map_err(IngestError::Ports)?;
         let ports = opened.ports();
@@ -192,15 +211,14 @@ impl Session<'_> {
         loop {
             let sooner = receiving.feed.deadline().map(|left| Instant::now() + left);
             let wake = sooner.map_or(tick, |sooner| sooner.min(tick));
-            let mut stream = &talk.stream;
             make_room(&mut talk.wire);
             tokio::select! {
                 biased;
-                read = stream.read_buf(talk.wire.buffer()) => match read? {
+                read = talk.stream.read_buf(talk.wire.buffer()) => match read? {
                     0 => return Err(IngestError::Ended),
                     _ => receiving.frames(talk, client).await?,
                 },
-                datagram = next_of(&mut datagrams) => {
+                datagram = Datagrams::next_of(&mut datagrams) => {
                     let (track, bytes) = datagram?;
                     receiving.packet(track, &bytes)?;
                 }
@@ -265,7 +283,7 @@ impl Receiving<'_> {
 
     /// Has packets held back for as long as is good now.
     fn deliver(&mut self, talk: &Talk) {
-        let longest = self.session.camera.delivery;
+        let longest = *self.session.camera.delivery.get_ref();
         let delay = if self.feed.is_watched() {
             longest.min(DELIVERY_WATCHED)
         } else {
@@ -273,11 +291,13 @@ impl Receiving<'_> {
         };
         if self.delivery != Some(delay) {
             self.delivery = Some(delay);
-            // If it is refused, packets come as they did: it is an optimisation.
-            let _ = talk.stream.set_delivery(Delivery::Coalesce {
-                bytes: CHUNK,
-                delay,
-            });
+            if let Some(socket) = talk.stream.socket() {
+                // If it is refused, packets come as they did: it is an optimisation.
+                let _ = socket.set_delivery(Delivery::Coalesce {
+                    bytes: CHUNK,
+                    delay,
+                });
+            }
         }
     }
 
@@ -350,11 +370,4 @@ pub(crate) fn interleaved(channel: u8, packet: &[u8]) -> Vec<u8> {
     // Reports have some dozens of bytes.
     let [high, low] = (packet.len() as u16).to_be_bytes();
     [&[b'$', channel, high, low], packet].concat()
-}
-
-async fn next_of(datagrams: &mut Option<Datagrams>) -> std::io::Result<(usize, Bytes)> {
-    match datagrams {
-        Some(datagrams) => datagrams.next().await,
-        None => std::future::pending().await,
-    }
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use evenkeel::net::TcpStream;
 use evenkeel::time::timeout;
 use rtsp_types::Message;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -10,10 +9,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::IngestError;
 use super::session::make_room;
 use crate::rtsp::{Frame, Wire};
+use crate::tls::Stream;
 
 /// The connection.
 pub(super) struct Talk {
-    pub(super) stream: TcpStream,
+    pub(super) stream: Stream,
     pub(super) wire: Wire,
     /// For each answer.
     pub(super) patience: Duration,
@@ -36,13 +36,14 @@ impl Talk {
                 match self.wire.frame()? {
                     Some(Frame::Message(Message::Response(response))) => return Ok(response),
                     Some(Frame::Message(Message::Request(request))) => {
-                        (&self.stream).write_all(&answer_to(&request)).await?;
+                        self.stream.write_all(&answer_to(&request)).await?;
+                        self.stream.flush().await?;
                     }
                     // Packets of a session that was, or that begins before its answer.
                     Some(_) => {}
                     None => {
                         make_room(&mut self.wire);
-                        if (&self.stream).read_buf(self.wire.buffer()).await? == 0 {
+                        if self.stream.read_buf(self.wire.buffer()).await? == 0 {
                             return Err(IngestError::Ended);
                         }
                     }
@@ -57,7 +58,11 @@ impl Talk {
 
     pub(super) async fn send(&mut self, bytes: &[u8]) -> Result<(), IngestError> {
         let patience = self.patience;
-        let sent = timeout(patience, (&self.stream).write_all(bytes)).await;
+        let sent = timeout(patience, async {
+            self.stream.write_all(bytes).await?;
+            self.stream.flush().await
+        });
+        let sent = sent.await;
         Ok(sent.map_err(|_| IngestError::Slow {
             what: "the sending of a request",
             patience,

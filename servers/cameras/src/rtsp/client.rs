@@ -155,9 +155,11 @@ impl Client {
             return Err(ClientError::Redirects(url.to_string()));
         }
         let mut next = Self::new(url, None, self.random);
-        // A password is for the camera that it was given for, not for another host.
+        // A password is for the camera that it was given for, not for another host, nor for those
+        // who listen where there is no TLS.
         let same_host = next.url.host_str() == self.url.host_str();
-        if next.credentials.is_none() && same_host {
+        let is_bared = self.url.scheme() == "rtsps" && next.url.scheme() == "rtsp";
+        if next.credentials.is_none() && same_host && !is_bared {
             next.credentials = self.credentials.take();
         }
         next.redirects = self.redirects;
@@ -335,7 +337,9 @@ impl Client {
         let location = response.header(&headers::LOCATION);
         let location = location.map_or("", |value| value.as_str().trim());
         match Url::parse(location) {
-            Ok(url) if url.scheme() == "rtsp" && url.has_host() => Ok(Step::Redirect(url)),
+            Ok(url) if matches!(url.scheme(), "rtsp" | "rtsps") && url.has_host() => {
+                Ok(Step::Redirect(url))
+            }
             _ => Err(ClientError::Location(location.to_owned())),
         }
     }

@@ -8,8 +8,9 @@
 //! ```
 //!
 //! What there is and who may is asked of a [`Directory`]. Packets go in the connection, by
-//! channels, or to viewers as datagrams, if the directory has ports for them. Otherwise who asks
-//! for datagrams is answered with 461, after which players ask for channels.
+//! channels, or as datagrams, if the directory has ports for them: to viewers all from the same
+//! ones, from publishers to their own, which are opened before ([`Server::wants_ports`]). Otherwise
+//! who asks for datagrams is answered with 461, after which players ask for channels.
 
 mod directory;
 
@@ -47,6 +48,8 @@ pub struct Server {
     state: State,
     user: Option<String>,
     refusals: u32,
+    /// Ports that were opened for a publisher, and are not set up yet.
+    offered: Option<(u16, u16)>,
 }
 
 #[derive(Debug)]
@@ -98,7 +101,23 @@ impl Server {
             state: State::Idle,
             user: None,
             refusals: 0,
+            offered: None,
         }
+    }
+
+    /// Whether this request, which comes next, needs two more ports for datagrams of a publisher,
+    /// of packets and of reports: [`offer_ports`](Self::offer_ports).
+    pub fn wants_ports(&self, request: &Request<Vec<u8>>, directory: &dyn Directory) -> bool {
+        let is_publisher = *request.method() == Method::Setup && self.publishes();
+        let is_allowed = is_publisher && directory.datagrams().is_some();
+        is_allowed
+            && self.offered.is_none()
+            && way(transport_of(request), true).is_ok_and(|way| !way.is_tcp)
+    }
+
+    /// Ports that were opened.
+    pub fn offer_ports(&mut self, ports: (u16, u16)) {
+        self.offered = Some(ports);
     }
 
     /// The user of the last request that was good.
@@ -312,12 +331,13 @@ impl Server {
             let why = "there is no such track, or it was set up before".to_owned();
             (StatusCode::NotFound, why)
         })?;
-        let header = request
-            .header(&headers::TRANSPORT)
-            .map_or("", |value| value.as_str());
         let is_viewer = matches!(subject, Subject::View { .. });
-        let from = directory.datagrams().filter(|_| is_viewer);
-        let way = way(header, from.is_some())?;
+        let from = if is_viewer {
+            directory.datagrams()
+        } else {
+            self.offered
+        };
+        let way = way(transport_of(request), from.is_some())?;
         let channels = way.interleaved.unwrap_or((2 * track, 2 * track + 1));
         let taken = |other: &SetUp| {
             let (data, reports) = other.channels;
@@ -328,10 +348,12 @@ impl Server {
             return Err((StatusCode::UnsupportedTransport, why));
         }
         let ports = way.client_port.filter(|_| !way.is_tcp);
+        let receives = self.offered.take_if(|_| !is_viewer && ports.is_some());
         set_up.push(SetUp {
             track,
             channels,
             ports,
+            receives: receives.map(|(packets, _)| packets),
         });
         let mut good = self.good(None);
         let agreed = agreed(&way, channels, from);
@@ -410,6 +432,11 @@ impl Server {
     }
 }
 
+fn transport_of(request: &Request<Vec<u8>>) -> &str {
+    let header = request.header(&headers::TRANSPORT);
+    header.map_or("", |value| value.as_str())
+}
+
 /// The first way in a header that can be gone.
 fn way(header: &str, has_datagrams: bool) -> Result<Transport, Problem> {
     let mut ways = transport::parse(header).into_iter();
@@ -425,13 +452,13 @@ fn way(header: &str, has_datagrams: bool) -> Result<Transport, Problem> {
 
 /// What was agreed on, as a header says it.
 fn agreed(way: &Transport, channels: (u8, u8), from: Option<(u16, u16)>) -> String {
+    let mode = if way.records { ";mode=record" } else { "" };
     let datagrams = way.client_port.zip(from).filter(|_| !way.is_tcp);
     if let Some(((data, reports), (from, from_reports))) = datagrams {
         return format!(
-            "RTP/AVP;unicast;client_port={data}-{reports};server_port={from}-{from_reports}"
+            "RTP/AVP;unicast;client_port={data}-{reports};server_port={from}-{from_reports}{mode}"
         );
     }
-    let mode = if way.records { ";mode=record" } else { "" };
     let (data, reports) = channels;
     format!("RTP/AVP/TCP;unicast;interleaved={data}-{reports}{mode}")
 }

@@ -1,18 +1,21 @@
 //! One connection of a client: requests and answers, up to PLAY or RECORD.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel::net::TcpStream;
+use evenkeel::net::{Delivery, TcpStream};
 use evenkeel::time::{Instant, timeout, timeout_at};
 use rtsp_types::Message;
 use servers_common::slots::{Full, Slot};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{Shared, publish, view};
+use crate::ingest::datagrams::Pair;
 use crate::ingest::session::make_room;
 use crate::rtsp::server::{Action, Server};
 use crate::rtsp::{Frame, Wire};
+use crate::tls::Stream;
 
 /// How long a client may be silent between two requests, before it plays.
 const IDLE_MAX: Duration = Duration::from_secs(60);
@@ -20,9 +23,11 @@ const IDLE_MAX: Duration = Duration::from_secs(60);
 /// A connection.
 #[derive(Debug)]
 pub(super) struct Connection {
-    pub(super) stream: TcpStream,
+    pub(super) stream: Stream,
     pub(super) wire: Wire,
     pub(super) patience: Duration,
+    /// For datagrams of a publisher, as they were set up.
+    pub(super) pairs: Vec<Pair>,
 }
 
 /// Why a connection is over. Clients come and go; only the counters tell of it.
@@ -37,14 +42,17 @@ pub(super) enum End {
 }
 
 /// Serves a client until it is gone.
-pub(super) async fn serve(shared: Arc<Shared>, stream: TcpStream, slot: Slot) {
+pub(super) async fn serve(shared: Arc<Shared>, stream: Stream, slot: Slot) {
     let mut closing = shared.closing.subscribe();
-    // Without it answers would be held back; a client that is served later is no harm.
-    let _ = stream.set_nodelay(true);
+    if let Some(socket) = stream.socket() {
+        // Without it answers would be held back; a client that is served later is no harm.
+        let _ = socket.set_nodelay(true);
+    }
     let mut connection = Connection {
         stream,
         wire: Wire::default(),
         patience: shared.settings().patience,
+        pairs: Vec::new(),
     };
     let end = tokio::select! {
         end = talk(&shared, &mut connection) => end,
@@ -95,6 +103,11 @@ async fn talk(shared: &Arc<Shared>, connection: &mut Connection) -> End {
             Ok(Ok(_)) if Instant::now() >= deadline => return End::Slow,
             Ok(Ok(_)) => continue,
         };
+        if server.wants_ports(&request, &**shared)
+            && let Some(pair) = connection.pair().await
+        {
+            server.offer_ports(pair);
+        }
         let reply = server.request(&request, &**shared);
         if let Err(end) = connection.send(&reply.bytes).await {
             return end;
@@ -134,7 +147,7 @@ impl Connection {
                 Err(_) => return Err(End::Nonsense),
             }
             make_room(&mut self.wire);
-            match (&self.stream).read_buf(self.wire.buffer()).await {
+            match self.stream.read_buf(self.wire.buffer()).await {
                 Ok(0) | Err(_) => return Err(End::Over),
                 Ok(_) => {}
             }
@@ -142,15 +155,43 @@ impl Connection {
     }
 
     /// Sends all of it. Each part that the client takes gives it its time again.
-    pub(super) async fn send(&self, bytes: &[u8]) -> Result<(), End> {
+    pub(super) async fn send(&mut self, bytes: &[u8]) -> Result<(), End> {
         let mut rest = bytes;
         while !rest.is_empty() {
-            match timeout(self.patience, (&self.stream).write(rest)).await {
+            match timeout(self.patience, self.stream.write(rest)).await {
                 Err(_) => return Err(End::Slow),
                 Ok(Ok(written @ 1..)) => rest = &rest[written..],
                 Ok(_) => return Err(End::Over),
             }
         }
-        Ok(())
+        // What TLS has taken is not yet sent.
+        match timeout(self.patience, self.stream.flush()).await {
+            Err(_) => Err(End::Slow),
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(End::Over),
+        }
+    }
+
+    /// Has packets held back for so long, so that many are read at a time: an optimisation, without
+    /// which it works too.
+    pub(super) fn hold_back(&self, bytes: usize, delay: Duration) {
+        if let Some(socket) = self.stream.socket() {
+            let _ = socket.set_delivery(Delivery::Coalesce { bytes, delay });
+        }
+    }
+
+    /// Who is connected.
+    pub(super) fn peer(&self) -> Option<IpAddr> {
+        let peer = self.stream.socket()?.peer_addr().ok()?;
+        Some(peer.ip())
+    }
+
+    /// Opens two more ports for datagrams, of packets and of reports. `None` if none are free.
+    async fn pair(&mut self) -> Option<(u16, u16)> {
+        let local = self.stream.socket()?.local_addr().ok()?;
+        let pair = Pair::open(local.ip()).await.ok()?;
+        let ports = (pair.port, pair.port + 1);
+        self.pairs.push(pair);
+        Some(ports)
     }
 }

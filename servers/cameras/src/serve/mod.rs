@@ -2,7 +2,8 @@
 //!
 //! - `connection`: one connection, up to PLAY or RECORD.
 //! - `view`: sends a camera's samples; `datagrams`: as datagrams.
-//! - `publish`: takes samples from a camera that publishes by itself.
+//! - `publish`: takes samples from a camera that publishes by itself, in the connection or as
+//!   datagrams.
 
 mod connection;
 mod datagrams;
@@ -28,14 +29,17 @@ use crate::cameras::Cameras;
 use crate::config::{self, Account, User};
 use crate::rtsp::auth::{Algorithm, digest_of};
 use crate::rtsp::server::{Directory, Found, Permission, REALM};
+use crate::tls::{Certificate, Stream};
 use crate::users::Users;
 
 /// A listener at work, which ends with its connections when this is dropped.
 #[derive(Debug)]
 pub struct Doors {
     shared: Arc<Shared>,
-    address: SocketAddr,
-    accepts: AbortHandle,
+    certificate: Option<Certificate>,
+    address: Option<SocketAddr>,
+    address_tls: Option<SocketAddr>,
+    accepts: Vec<AbortHandle>,
 }
 
 /// What connections share.
@@ -88,23 +92,44 @@ pub struct Counts {
     pub slow: Counter,
 }
 
+/// Why nobody can connect by RTSP.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DoorsError {
+    /// An address cannot be listened on.
+    #[error("rtsp: cannot listen on {address}: {error}")]
+    Listen {
+        /// The address.
+        address: String,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// There are no ports for datagrams.
+    #[error("rtsp.udp: cannot open sockets for datagrams: {0}")]
+    Datagrams(io::Error),
+}
+
 impl Doors {
     /// Begins to listen.
     ///
     /// # Errors
     ///
-    /// The address cannot be listened on.
+    /// [`DoorsError`].
     pub async fn open(
         rtsp: &config::Rtsp,
-        accounts: &[Account],
+        (accounts, certificate): (&[Account], Option<Certificate>),
         silence: Duration,
         cameras: &Arc<Cameras>,
-    ) -> io::Result<Self> {
-        let listener = TcpListener::bind(rtsp.listen.get_ref().as_str()).await?;
-        let address = listener.local_addr()?;
-        let datagrams = match rtsp.udp {
-            true => Some(Datagrams::open(address.ip()).await?),
-            false => None,
+    ) -> Result<Self, DoorsError> {
+        let [plain, secured] = rtsp.addresses();
+        let (plain, secured) = (bind(plain).await?, bind(secured).await?);
+        let first = plain.as_ref().or(secured.as_ref());
+        let datagrams = match first {
+            Some((_, address)) if rtsp.udp => {
+                let opened = Datagrams::open(address.ip()).await;
+                Some(opened.map_err(DoorsError::Datagrams)?)
+            }
+            _ => None,
         };
         let shared = Arc::new(Shared {
             datagrams,
@@ -116,17 +141,39 @@ impl Doors {
             closing: tokio::sync::watch::Sender::new(false),
             counts: Counts::default(),
         });
-        let accepts = evenkeel::spawn_in(Class::NORMAL, accept(Arc::clone(&shared), listener));
+        let address = plain.as_ref().map(|(_, address)| *address);
+        let address_tls = secured.as_ref().map(|(_, address)| *address);
+        let mut accepts = Vec::new();
+        let plain = plain.map(|(listener, _)| (listener, None));
+        let secured = secured.map(|(listener, _)| (listener, certificate.clone()));
+        for (listener, certificate) in plain.into_iter().chain(secured) {
+            let accept = accept(Arc::clone(&shared), listener, certificate);
+            accepts.push(evenkeel::spawn_in(Class::NORMAL, accept).abort_handle());
+        }
         Ok(Self {
             shared,
+            certificate,
             address,
-            accepts: accepts.abort_handle(),
+            address_tls,
+            accepts,
         })
     }
 
     /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// Where it listens for connections with TLS.
+    pub fn address_tls(&self) -> Option<SocketAddr> {
+        self.address_tls
+    }
+
+    /// Shows this certificate in connections to come.
+    pub fn show(&self, certificate: &Certificate) {
+        if let Some(shown) = &self.certificate {
+            shown.become_like(certificate);
+        }
     }
 
     /// Goes by other users, limits and times for connections, and requests, to come.
@@ -155,12 +202,27 @@ impl Doors {
 
 impl Drop for Doors {
     fn drop(&mut self) {
-        self.accepts.abort();
+        self.accepts.iter().for_each(AbortHandle::abort);
         self.shared.closing.send_replace(true);
     }
 }
 
-async fn accept(shared: Arc<Shared>, listener: TcpListener) {
+async fn bind(address: Option<&str>) -> Result<Option<(TcpListener, SocketAddr)>, DoorsError> {
+    let Some(address) = address else {
+        return Ok(None);
+    };
+    let listened = async {
+        let listener = TcpListener::bind(address).await?;
+        let local = listener.local_addr()?;
+        Ok(Some((listener, local)))
+    };
+    listened.await.map_err(|error| DoorsError::Listen {
+        address: address.to_owned(),
+        error,
+    })
+}
+
+async fn accept(shared: Arc<Shared>, listener: TcpListener, certificate: Option<Certificate>) {
     loop {
         let (stream, client) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -180,12 +242,16 @@ async fn accept(shared: Arc<Shared>, listener: TcpListener) {
             .take(Some(client.ip()), shared.settings().limits)
         {
             Ok(slot) => {
+                let stream = Stream::rtsp(stream, certificate.as_ref());
                 let serve = connection::serve(Arc::clone(&shared), stream, slot);
                 drop(evenkeel::spawn_in(Class::NORMAL, serve));
             }
             Err(full) => {
                 shared.counts.refused.one();
-                connection::refuse(&stream, full);
+                // Before hands are shaken nobody understands why.
+                if certificate.is_none() {
+                    connection::refuse(&stream, full);
+                }
             }
         }
     }

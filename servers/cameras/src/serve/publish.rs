@@ -1,25 +1,33 @@
-//! Takes samples from a camera that publishes by itself.
+//! Takes samples from a camera that publishes by itself, in the connection or as datagrams.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use evenkeel::net::Delivery;
-use evenkeel::time::timeout;
+use bytes::Bytes;
+use evenkeel::time::{Instant, sleep_until};
 use rtsp_types::Message;
 
 use super::Shared;
 use super::connection::{Connection, End};
+use crate::ingest::datagrams::Datagrams;
 use crate::ingest::session::CHUNK;
-use crate::ingest::{Feed, IngestError, State};
+use crate::ingest::{Feed, IngestError, State, Status};
 use crate::rtp::order::Patience;
 use crate::rtsp::Frame;
 use crate::rtsp::sdp::Offer;
 use crate::rtsp::server::{Action, Server, SetUp};
 
 /// How long packets are held back; there is no configuration of it for those who publish.
-const DELAY: std::time::Duration = std::time::Duration::from_millis(100);
+const DELAY: Duration = Duration::from_millis(100);
 
 /// How many packets are taken between two looks at what was counted.
 const COUNT_EVERY: u64 = 256;
+
+/// How often a publisher of datagrams gets a report, and what was counted of it is looked at.
+const REPORTS_EVERY: Duration = Duration::from_secs(5);
+
+/// Why it is over: for the connection, and for the camera.
+type Over = (End, IngestError);
 
 /// Until the publisher ends.
 pub(super) async fn run(
@@ -34,53 +42,170 @@ pub(super) async fn run(
         return Err(End::Over);
     };
     status.set(State::Receiving);
-    // An optimisation, without which it works too.
-    let _ = connection.stream.set_delivery(Delivery::Coalesce {
-        bytes: CHUNK,
-        delay: DELAY,
-    });
+    connection.hold_back(CHUNK, DELAY);
     let wanted: Vec<Offer> = set_up
         .iter()
         .filter_map(|set_up| offers.get(usize::from(set_up.track)))
         .cloned()
         .collect();
-    let mut feed = Feed::new(shared.cameras.hub(), camera, &wanted, Patience::NONE);
-    let mut packets = 0_u64;
-    let (end, why) = loop {
-        let frame = match timeout(shared.silence, connection.frame()).await {
-            Err(_) => break (End::Slow, IngestError::Silent(shared.silence)),
-            Ok(Err(end)) => break (end, IngestError::Ended),
-            Ok(Ok(frame)) => frame,
-        };
-        match frame {
-            Frame::Packet { channel, bytes } => {
-                let of_channel = |set_up: &SetUp| set_up.channels.0 == channel;
-                let Some(track) = set_up.iter().position(of_channel) else {
-                    continue;
-                };
-                if let Err(error) = feed.packet(track, &bytes) {
-                    break (End::Over, error.into());
-                }
-                packets += 1;
-                if packets.is_multiple_of(COUNT_EVERY) {
-                    status.count(feed.counts());
-                    if feed.is_removed() {
-                        break (End::Over, IngestError::Ended);
-                    }
-                }
-            }
-            Frame::Message(Message::Request(request)) => {
-                let reply = server.request(&request, &**shared);
-                let sent = connection.send(&reply.bytes).await;
-                if sent.is_err() || reply.action == Action::End {
-                    break (End::Over, IngestError::Ended);
-                }
-            }
-            Frame::Message(_) => {}
-        }
+    let (datagrams, tracks) = datagrams(connection, set_up);
+    let patience = match datagrams {
+        Some(_) => Patience::DATAGRAMS,
+        None => Patience::NONE,
     };
-    status.count(feed.counts());
+    let mut publishing = Publishing {
+        shared,
+        status: &status,
+        feed: Feed::new(shared.cameras.hub(), camera, &wanted, patience),
+        set_up,
+        tracks,
+        packets: 0,
+        heard: Instant::now(),
+        reported: Instant::now(),
+    };
+    let (end, why) = publishing.go(connection, server, datagrams).await;
+    status.count(publishing.feed.counts());
     status.ended(&Err(why));
     status.set(State::Expecting);
     Err(end)
+}
+
+/// The sockets of what comes in datagrams, and which track each pair of them is of.
+fn datagrams(connection: &mut Connection, set_up: &[SetUp]) -> (Option<Datagrams>, Vec<usize>) {
+    let (mut pairs, mut tracks) = (Vec::new(), Vec::new());
+    for (track, set_up) in set_up.iter().enumerate() {
+        let mut open = connection.pairs.iter();
+        if let Some(index) = open.position(|pair| set_up.receives == Some(pair.port)) {
+            pairs.push(connection.pairs.swap_remove(index));
+            tracks.push(track);
+        }
+    }
+    // Those that were opened for nothing.
+    connection.pairs.clear();
+    let publisher = connection.peer().filter(|_| !pairs.is_empty());
+    let datagrams = publisher.map(|publisher| Datagrams::of(pairs, publisher));
+    (datagrams, tracks)
+}
+
+/// A publisher at work.
+struct Publishing<'a> {
+    shared: &'a Arc<Shared>,
+    status: &'a Status,
+    feed: Feed,
+    set_up: &'a [SetUp],
+    /// Of each pair of sockets, the track.
+    tracks: Vec<usize>,
+    packets: u64,
+    /// When the last packet came.
+    heard: Instant,
+    reported: Instant,
+}
+
+impl Publishing<'_> {
+    async fn go(
+        &mut self,
+        connection: &mut Connection,
+        server: &mut Server,
+        mut datagrams: Option<Datagrams>,
+    ) -> Over {
+        loop {
+            let sooner = self.feed.deadline().map(|left| Instant::now() + left);
+            let silent = self.heard + self.shared.silence;
+            let wake = silent.min(self.reported + REPORTS_EVERY);
+            let wake = sooner.map_or(wake, |sooner| sooner.min(wake));
+            let went_on = tokio::select! {
+                biased;
+                frame = connection.frame() => match frame {
+                    Ok(frame) => self.frame(frame, connection, server).await,
+                    Err(end) => Err((end, IngestError::Ended)),
+                },
+                datagram = Datagrams::next_of(&mut datagrams) => match datagram {
+                    Ok((pair, bytes)) => self.packet(self.tracks[pair], &bytes),
+                    Err(error) => Err((End::Over, error.into())),
+                },
+                () = sleep_until(wake) => self.look(datagrams.as_ref()),
+            };
+            if let Err(over) = went_on {
+                return over;
+            }
+        }
+    }
+
+    async fn frame(
+        &mut self,
+        frame: Frame,
+        connection: &mut Connection,
+        server: &mut Server,
+    ) -> Result<(), Over> {
+        match frame {
+            Frame::Packet { channel, bytes } => {
+                let of_channel =
+                    |set_up: &SetUp| set_up.ports.is_none() && set_up.channels.0 == channel;
+                match self.set_up.iter().position(of_channel) {
+                    Some(track) => self.packet(track, &bytes),
+                    None => Ok(()),
+                }
+            }
+            Frame::Message(Message::Request(request)) => {
+                if self.tracks.is_empty() {
+                    // In the connection whatever comes says that it holds.
+                    self.heard = Instant::now();
+                }
+                let reply = server.request(&request, &**self.shared);
+                let sent = connection.send(&reply.bytes).await;
+                if sent.is_err() || reply.action == Action::End {
+                    return Err((End::Over, IngestError::Ended));
+                }
+                Ok(())
+            }
+            Frame::Message(_) => Ok(()),
+        }
+    }
+
+    fn packet(&mut self, track: usize, bytes: &Bytes) -> Result<(), Over> {
+        self.heard = Instant::now();
+        let taken = self.feed.packet(track, bytes);
+        taken.map_err(|error| (End::Over, error.into()))?;
+        self.packets += 1;
+        if self.packets.is_multiple_of(COUNT_EVERY) {
+            return self.count();
+        }
+        Ok(())
+    }
+
+    fn count(&self) -> Result<(), Over> {
+        self.status.count(self.feed.counts());
+        match self.feed.is_removed() {
+            true => Err((End::Over, IngestError::Ended)),
+            false => Ok(()),
+        }
+    }
+
+    /// What is due by the clock.
+    fn look(&mut self, datagrams: Option<&Datagrams>) -> Result<(), Over> {
+        let expired = self.feed.expire();
+        expired.map_err(|error| (End::Over, error.into()))?;
+        let silence = self.shared.silence;
+        if self.heard.elapsed() >= silence {
+            return Err((End::Slow, IngestError::Silent(silence)));
+        }
+        if self.reported.elapsed() >= REPORTS_EVERY {
+            self.reported = Instant::now();
+            self.report(datagrams);
+            return self.count();
+        }
+        Ok(())
+    }
+
+    /// Tells a publisher of datagrams what was lost of them.
+    fn report(&mut self, datagrams: Option<&Datagrams>) {
+        for (pair, &track) in self.tracks.iter().enumerate() {
+            let ports = self.set_up[track].ports;
+            if let (Some(datagrams), Some((_, port))) = (datagrams, ports)
+                && let Some(report) = self.feed.report(track)
+            {
+                datagrams.report(pair, port, &report);
+            }
+        }
+    }
 }

@@ -48,7 +48,7 @@ pub(super) async fn run(
     // What viewers take costs nobody's ingest.
     let _ = evenkeel::task::change_class(Class::BULK);
     let mut viewing = Viewing::new(tracks, set_up).ok_or(End::Over)?;
-    viewing.viewer = connection.stream.peer_addr().ok().map(|peer| peer.ip());
+    viewing.viewer = connection.peer();
     let outcome = viewing
         .go(shared, connection, server, &mut subscriber)
         .await;
@@ -165,7 +165,7 @@ impl Viewing {
         }
     }
 
-    async fn flush(&mut self, shared: &Shared, connection: &Connection) -> Result<(), End> {
+    async fn flush(&mut self, shared: &Shared, connection: &mut Connection) -> Result<(), End> {
         if !self.out.is_empty() {
             let sent = match (&shared.datagrams, self.viewer) {
                 (Some(datagrams), Some(viewer)) if !self.targets.is_empty() => {

@@ -7,8 +7,7 @@
 //! - [`socket`]: parts over a WebSocket; [`media`]: parts, clips and pictures over HTTP.
 //! - [`api`]: cameras and recordings for programs; [`openapi`]: all requests, with their
 //!   descriptions; [`routes`]: who is let through to them.
-//! - [`server`]: the listener with its limits; [`timed`]: clients that take nothing are cut off;
-//!   [`tls`]: certificates.
+//! - [`server`]: the listener with its limits; [`timed`]: clients that take nothing are cut off.
 //!
 //! | request | answer | permission |
 //! |---|---|---|
@@ -47,7 +46,6 @@ pub mod server;
 pub mod settings;
 pub mod socket;
 pub mod timed;
-pub mod tls;
 pub mod window;
 
 pub use routes::{Catalog, Listed, Watch};

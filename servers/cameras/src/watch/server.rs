@@ -14,7 +14,7 @@ use super::access::{Access, TokenError};
 use super::routes::{Served, Watch, router};
 use super::settings::Settings;
 use super::timed::TimedListener;
-use super::tls::{Certificate, TlsError};
+use crate::tls::{Certificate, TlsError};
 
 /// How long a client may take for the head of a request, and without taking any of an answer.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -91,6 +91,11 @@ pub struct Gate {
 }
 
 impl Gate {
+    /// The certificate, if there is TLS.
+    pub fn certificate(&self) -> Option<&Certificate> {
+        self.certificate.as_ref()
+    }
+
     /// Is like another one, for requests and connections to come. Whether there is TLS does not
     /// change.
     pub fn become_like(&self, other: &Self) {

@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-use super::tls::Files;
 use crate::config::Account;
+use crate::tls::Files;
 
 /// What a token may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

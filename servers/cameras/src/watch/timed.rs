@@ -11,7 +11,7 @@ use evenkeel::serve::Listener;
 use evenkeel::time::{Sleep, sleep};
 use hyper::rt::{Read, ReadBufCursor, Write};
 
-use super::tls::{Certificate, Stream};
+use crate::tls::{Certificate, Stream};
 
 /// A listener whose connections fail when their peers take nothing for so long.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Listener for TimedListener {
         // Parts are written whole, and are not to wait for an answer to the one before.
         io.set_nodelay(true)?;
         let timed = Timed {
-            io: Stream::new(io, self.certificate.as_ref()),
+            io: Stream::http(io, self.certificate.as_ref()),
             patience: self.patience,
             waits: None,
         };

@@ -66,10 +66,20 @@ fn ffmpeg_decodes_what_it_watches() {
 /// by ffprobe.
 #[test]
 fn ffmpeg_publishes_and_ffprobe_watches() {
+    publish_and_watch("tcp");
+}
+
+/// The same as datagrams, which ffmpeg sends.
+#[test]
+fn ffmpeg_publishes_datagrams_and_ffprobe_watches() {
+    publish_and_watch("udp");
+}
+
+fn publish_and_watch(transport: &str) {
     if !is_there("ffmpeg") || !is_there("ffprobe") {
         return;
     }
-    let program = Program::start("[camera.gate]\n");
+    let program = Program::start_with("udp = true", "[camera.gate]\n");
     let mut publisher = Command::new("ffmpeg")
         .args([
             "-v",
@@ -97,7 +107,7 @@ fn ffmpeg_publishes_and_ffprobe_watches() {
             "-f",
             "rtsp",
             "-rtsp_transport",
-            "tcp",
+            transport,
             &program.url("gate"),
         ])
         .stdin(Stdio::null())

@@ -1,7 +1,7 @@
 //! Cameras that publish by themselves.
 
 use cameras::simulator::Stream;
-use std::io::Write;
+use std::net::UdpSocket;
 
 use super::support::{Client, Program, until};
 
@@ -11,11 +11,14 @@ fn announced() -> String {
 
 /// Announces, sets up and records, with answers that are good.
 fn publisher(program: &Program) -> Client {
-    let url = program.url("gate");
-    let mut client = program.connect();
+    publisher_by(program.connect(), &program.url("gate"))
+}
+
+/// The same by a connection that was made.
+pub(crate) fn publisher_by(mut client: Client, url: &str) -> Client {
     let answer = client.request(
         "ANNOUNCE",
-        &url,
+        url,
         "Content-Type: application/sdp\r\n",
         &announced(),
     );
@@ -29,30 +32,40 @@ fn publisher(program: &Program) -> Client {
             .unwrap()
             .contains("interleaved=4-5")
     );
-    assert_eq!(client.ask("RECORD", &url, "").status, 200);
+    assert_eq!(client.ask("RECORD", url, "").status, 200);
     client
 }
 
 /// Sends some rounds of pictures. Returns the next sequence number.
-fn send(client: &mut Client, first: u16) -> u16 {
+pub(crate) fn send(client: &mut Client, first: u16) -> u16 {
+    let packets = packets(first);
+    for packet in &packets {
+        let len = (packet.len() as u16).to_be_bytes();
+        client
+            .write(&[&[b'$', 4], &len[..], packet].concat())
+            .unwrap();
+    }
+    first.wrapping_add(packets.len() as u16)
+}
+
+/// Some rounds of pictures, from this number on.
+fn packets(first: u16) -> Vec<Vec<u8>> {
     let stream = Stream::synthetic(3, 3_000);
-    let mut sequence = first;
+    let (mut packets, mut sequence) = (Vec::new(), first);
     for (number, payloads) in stream.pictures.iter().enumerate() {
         for (index, payload) in payloads.iter().enumerate() {
             let marker = if index + 1 == payloads.len() { 0x80 } else { 0 };
-            let mut packet = vec![b'$', 4];
-            packet.extend((payload.len() as u16 + 12).to_be_bytes());
-            packet.extend([0x80, 96 | marker]);
+            let mut packet = vec![0x80, 96 | marker];
             packet.extend(sequence.to_be_bytes());
             let time = u32::from(sequence) * 300 - index as u32 * 300 + number as u32;
             packet.extend(time.to_be_bytes());
             packet.extend([0, 0, 0, 1]);
             packet.extend(payload);
-            client.stream.write_all(&packet).unwrap();
+            packets.push(packet);
             sequence = sequence.wrapping_add(1);
         }
     }
-    sequence
+    packets
 }
 
 #[test]
@@ -96,4 +109,78 @@ fn what_nobody_can_publish_is_refused() {
         let answer = client.request("ANNOUNCE", &program.url(camera), sdp, &body);
         assert_eq!(answer.status, status, "{answer:?}");
     }
+}
+
+#[test]
+fn datagrams_of_a_publisher_are_put_into_order() {
+    let watch = "[watch]\nlisten = \"127.0.0.1:0\"\n";
+    let program = Program::start_with("udp = true\n", &format!("{watch}[camera.gate]\n"));
+    let url = program.url("gate");
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = socket.local_addr().unwrap().port();
+    let mut publisher = program.connect();
+    let sdp = "Content-Type: application/sdp\r\n";
+    assert_eq!(
+        publisher
+            .request("ANNOUNCE", &url, sdp, &announced())
+            .status,
+        200
+    );
+    let other = port.wrapping_add(1).max(1_024);
+    let transport =
+        format!("Transport: RTP/AVP;unicast;client_port={port}-{other};mode=record\r\n");
+    let answer = publisher.ask("SETUP", &format!("{url}/track1"), &transport);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let agreed = answer.header("Transport").unwrap();
+    assert!(agreed.contains(";mode=record"), "{agreed}");
+    let to = agreed.split("server_port=").nth(1).unwrap();
+    let to: u16 = to.split('-').next().unwrap().parse().unwrap();
+    assert_eq!(publisher.ask("RECORD", &url, "").status, 200);
+    let send = |packet: &[u8]| {
+        socket.send_to(packet, ("127.0.0.1", to)).unwrap();
+    };
+    let mut sent = packets(0);
+    // The second and the third change places in each three, also those of one picture.
+    for three in sent.chunks_mut(3).filter(|three| three.len() == 3) {
+        three.swap(1, 2);
+    }
+    sent.iter().for_each(|packet| send(packet));
+    let mut viewer = program.watch("gate");
+    let next = sent.len() as u16;
+    let more = packets(next);
+    // One is lost, of the second picture, and is given up.
+    let lost = next + 3;
+    for packet in more
+        .iter()
+        .filter(|packet| packet[2..4] != lost.to_be_bytes())
+    {
+        send(packet);
+    }
+    assert_eq!(viewer.media().kind(), 7);
+    until("what was lost is counted", || {
+        packets(next.wrapping_add(more.len() as u16))
+            .iter()
+            .for_each(|packet| send(packet));
+        // The second round of packets comes twice, which is seen too.
+        program.camera("gate")["details"]["ingest"]["lost"] == 1
+    });
+    assert_eq!(publisher.ask("TEARDOWN", &url, "").status, 200);
+    viewer.ended();
+}
+
+#[test]
+fn datagrams_of_a_publisher_need_leave() {
+    let program = Program::start("[camera.gate]\n");
+    let url = program.url("gate");
+    let mut publisher = program.connect();
+    let sdp = "Content-Type: application/sdp\r\n";
+    assert_eq!(
+        publisher
+            .request("ANNOUNCE", &url, sdp, &announced())
+            .status,
+        200
+    );
+    let transport = "Transport: RTP/AVP;unicast;client_port=50000-50001;mode=record\r\n";
+    let answer = publisher.ask("SETUP", &format!("{url}/track1"), transport);
+    assert_eq!(answer.status, 461, "{answer:?}");
 }

@@ -89,6 +89,28 @@ fn a_configuration_that_is_wrong_changes_nothing() {
 }
 
 #[test]
+fn a_configuration_that_changes_is_read_again_by_itself() {
+    let simulator = simulator();
+    let good = WATCH.to_owned() + &camera("a", &simulator.url(0));
+    let mut program = Program::start_looking("", &good);
+    let mut same = program.watch("a");
+    program.rewrite(&(good.clone() + &camera("b", &simulator.url(1))));
+    program.until_said("a file has changed, and was read again: cameras added 1");
+    live(&program, "b");
+    // What is wrong is said once, and changes nothing.
+    program.rewrite(&(good.clone() + "[camera.b]\nurl = 1\n"));
+    program.until_said("nothing was changed");
+    assert_eq!(program.cameras(), ["a", "b"]);
+    program.rewrite(&good);
+    program.until_said("cameras added 0, changed 0, removed 1");
+    let said = program.said();
+    assert_eq!(said.matches("nothing was changed").count(), 1, "{said}");
+    same.media();
+    assert_eq!(program.camera("a")["sessions"], 1);
+    program.terminate();
+}
+
+#[test]
 fn cameras_that_requests_add_are_there_after_a_restart() {
     let simulator = simulator();
     let mut program = Program::start(&(WATCH.to_owned() + &camera("a", &simulator.url(0))));

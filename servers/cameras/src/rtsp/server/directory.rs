@@ -52,7 +52,7 @@ pub trait Directory {
     fn may(&self, user: &str, camera: &str, what: Permission) -> bool;
     /// What a camera has to show.
     fn find(&self, camera: &str) -> Found;
-    /// The ports that datagrams come from, of packets and of reports, if viewers may have some.
+    /// The ports that datagrams come from, of packets and of reports, if there may be some.
     fn datagrams(&self) -> Option<(u16, u16)> {
         None
     }
@@ -80,8 +80,10 @@ pub struct SetUp {
     pub track: u8,
     /// Its channels: of packets, and of reports.
     pub channels: (u8, u8),
-    /// The client's ports for the same, if it takes datagrams instead.
+    /// The client's ports for the same, if they are datagrams instead.
     pub ports: Option<(u16, u16)>,
+    /// The port at which datagrams of a publisher come in.
+    pub receives: Option<u16>,
 }
 
 /// What to do after the reply has been sent.

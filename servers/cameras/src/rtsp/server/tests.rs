@@ -104,6 +104,7 @@ fn a_viewer_sets_up_what_it_wants() {
         track,
         channels,
         ports: None,
+        receives: None,
     };
     assert_eq!(set_up, [of(1, (4, 5)), of(0, (0, 1))]);
     assert_eq!(

@@ -3,6 +3,8 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+use rustls::ClientConnection;
+
 use super::LIMIT;
 
 /// An answer.
@@ -52,6 +54,7 @@ impl Packet {
 
 pub(crate) struct Client {
     pub(crate) stream: TcpStream,
+    tls: Option<Box<ClientConnection>>,
     buffer: Vec<u8>,
     cseq: u32,
     pub(crate) session: Option<String>,
@@ -63,9 +66,32 @@ impl Client {
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         Self {
             stream,
+            tls: None,
             buffer: Vec::new(),
             cseq: 0,
             session: None,
+        }
+    }
+
+    /// The same over TLS.
+    pub(crate) fn connect_tls(address: &str, session: ClientConnection) -> Self {
+        Self {
+            tls: Some(Box::new(session)),
+            ..Self::connect(address)
+        }
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        match &mut self.tls {
+            None => self.stream.write_all(bytes),
+            Some(session) => rustls::Stream::new(&mut **session, &mut self.stream).write_all(bytes),
+        }
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        match &mut self.tls {
+            None => self.stream.read(into),
+            Some(session) => rustls::Stream::new(&mut **session, &mut self.stream).read(into),
         }
     }
 
@@ -84,9 +110,7 @@ impl Client {
         if !body.is_empty() {
             text += &format!("Content-Length: {}\r\n", body.len());
         }
-        self.stream
-            .write_all(format!("{text}\r\n{body}").as_bytes())
-            .unwrap();
+        self.write(format!("{text}\r\n{body}").as_bytes()).unwrap();
         let answer = loop {
             self.fill(1);
             if self.buffer[0] != b'$' {
@@ -142,7 +166,7 @@ impl Client {
     /// Waits until the connection has ended.
     pub(crate) fn ended(&mut self) {
         let mut part = [0; 4_096];
-        while let Ok(1..) = self.stream.read(&mut part) {}
+        while let Ok(1..) = self.read(&mut part) {}
     }
 
     fn answer(&mut self) -> Answer {
@@ -171,7 +195,7 @@ impl Client {
     fn fill(&mut self, len: usize) {
         let mut part = [0; 16 * 1_024];
         while self.buffer.len() < len {
-            let read = self.stream.read(&mut part).unwrap();
+            let read = self.read(&mut part).unwrap();
             assert_ne!(read, 0, "the connection has ended");
             self.buffer.extend_from_slice(&part[..read]);
         }

@@ -12,8 +12,12 @@ use super::Client;
 pub(crate) struct Program {
     program: testing::Program,
     directory: TempDir,
+    /// More of `[process]`.
+    process: &'static str,
     /// Where it listens for RTSP.
     pub(crate) rtsp: String,
+    /// The same over TLS, if it does.
+    pub(crate) rtsps: String,
     /// Where it listens for browsers, if it does.
     pub(crate) watch: String,
 }
@@ -26,12 +30,23 @@ impl Program {
 
     /// The same with more of `[rtsp]`.
     pub(crate) fn start_with(rtsp: &str, config: &str) -> Self {
+        Self::start_of("", rtsp, config)
+    }
+
+    /// The same, which looks for changes of its files by itself.
+    pub(crate) fn start_looking(rtsp: &str, config: &str) -> Self {
+        Self::start_of("watch = \"5ms\"", rtsp, config)
+    }
+
+    fn start_of(process: &'static str, rtsp: &str, config: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        write(directory.path(), rtsp, config);
+        write(directory.path(), process, rtsp, config);
         let mut program = Self {
             program: begin(directory.path()),
             directory,
+            process,
             rtsp: String::new(),
+            rtsps: String::new(),
             watch: String::new(),
         };
         program.until_ready();
@@ -47,6 +62,9 @@ impl Program {
             if let Some(address) = line.strip_prefix("listening on rtsp ") {
                 address.clone_into(&mut self.rtsp);
             }
+            if let Some(address) = line.strip_prefix("listening on rtsps ") {
+                address.clone_into(&mut self.rtsps);
+            }
             let watch = line.strip_prefix("watch at http");
             if let Some((_, address)) = watch.and_then(|line| line.split_once("://")) {
                 address.trim_end_matches('/').clone_into(&mut self.watch);
@@ -56,7 +74,7 @@ impl Program {
 
     /// Writes another configuration into its file.
     pub(crate) fn rewrite(&self, config: &str) {
-        write(self.directory.path(), "", config);
+        write(self.directory.path(), self.process, "", config);
     }
 
     /// Ends it, and starts it again.
@@ -106,6 +124,11 @@ impl Program {
         watching.unwrap()
     }
 
+    /// What it has said on standard error.
+    pub(crate) fn said(&self) -> String {
+        self.program.said()
+    }
+
     /// How many descriptors it has open.
     pub(crate) fn descriptors(&self) -> usize {
         self.program.descriptors()
@@ -117,13 +140,16 @@ impl Program {
     }
 }
 
-fn write(directory: &Path, rtsp: &str, config: &str) {
+/// All of it or nothing, as it may be looked at.
+fn write(directory: &Path, process: &str, rtsp: &str, config: &str) {
     let text = format!(
-        "[process]\nworkers = 2\ncameras_file = \"added.toml\"\n\
+        "[process]\nworkers = 2\ncameras_file = \"added.toml\"\n{process}\n\
          [ingest]\nretry_first = \"20ms\"\nretry_max = \"100ms\"\nsilence = \"5s\"\n\
          [rtsp]\nlisten = \"127.0.0.1:0\"\n{rtsp}\n{config}"
     );
-    std::fs::write(directory.join("cameras.toml"), text).unwrap();
+    let (file, beside) = (directory.join("cameras.toml"), directory.join("beside"));
+    std::fs::write(&beside, text).unwrap();
+    std::fs::rename(beside, file).unwrap();
 }
 
 fn begin(directory: &Path) -> testing::Program {

@@ -1,111 +1,21 @@
-//! TLS for browsers and programs: certificates from files, and connections that shake hands when
-//! they are first read from or written to, so that a client that does not holds up no other.
+//! A connection with TLS or without. Hands are shaken when it is first read from or written to, so
+//! that a client that does not holds up no other.
 
 use std::io;
-use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use evenkeel::net::TcpStream;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::{Accept, TlsAcceptor, TlsStream, client};
 
-/// No certificate and no key is longer.
-const FILE_BYTES_MAX: u64 = 1 << 20;
+use super::Certificate;
 
 /// So much of a request is read at a time.
 const READ_BYTES: usize = 4 << 10;
-
-/// Where the certificate is.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Files {
-    /// The chain, in PEM, beginning with the server's own certificate.
-    pub certificate: PathBuf,
-    /// Its private key, in PEM.
-    pub key: PathBuf,
-}
-
-/// Why there is no TLS.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{file}: {why}")]
-pub struct TlsError {
-    /// The file.
-    file: String,
-    /// What is wrong with it.
-    why: String,
-}
-
-/// A certificate, which may be changed while it is in use.
-#[derive(Clone, Debug)]
-pub struct Certificate(Arc<Mutex<Arc<ServerConfig>>>);
-
-impl Certificate {
-    /// Reads it. This blocks.
-    ///
-    /// # Errors
-    ///
-    /// [`TlsError`]: which file is wrong, and how.
-    pub fn read(files: &Files) -> Result<Self, TlsError> {
-        Ok(Self(Arc::new(Mutex::new(config(files)?))))
-    }
-
-    /// Is another one, for connections to come.
-    pub fn become_like(&self, other: &Self) {
-        let other = other.config();
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = other;
-    }
-
-    fn config(&self) -> Arc<ServerConfig> {
-        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-fn config(files: &Files) -> Result<Arc<ServerConfig>, TlsError> {
-    let text = read(&files.certificate)?;
-    let chain = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
-    let chain = chain.unwrap_or_default();
-    if chain.is_empty() {
-        return Err(wrong(
-            &files.certificate,
-            "there is no certificate in it, in PEM",
-        ));
-    }
-    let text = read(&files.key)?;
-    let key = PrivateKeyDer::from_pem_slice(&text);
-    let key = key.map_err(|_| wrong(&files.key, "there is no private key in it, in PEM"))?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| wrong(&files.certificate, error))?;
-    let mut config = builder
-        .with_no_client_auth()
-        .with_single_cert(chain, key)
-        .map_err(|error| wrong(&files.key, error))?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(|error| wrong(path, error))?;
-    let mut file = io::Read::take(file, FILE_BYTES_MAX);
-    io::Read::read_to_end(&mut file, &mut bytes).map_err(|error| wrong(path, error))?;
-    Ok(bytes)
-}
-
-fn wrong(path: &Path, why: impl std::fmt::Display) -> TlsError {
-    TlsError {
-        file: path.display().to_string(),
-        why: why.to_string(),
-    }
-}
 
 /// A connection, with TLS or without.
 #[derive(Debug)]
@@ -131,20 +41,41 @@ impl std::fmt::Debug for State {
 }
 
 impl Stream {
-    /// The server's side of a connection.
-    pub fn new(socket: TcpStream, certificate: Option<&Certificate>) -> Self {
-        Self(match certificate {
+    /// Without TLS.
+    pub fn plain(socket: TcpStream) -> Self {
+        Self(State::Plain(socket))
+    }
+
+    /// The server's side of a connection for HTTP.
+    pub fn http(socket: TcpStream, certificate: Option<&Certificate>) -> Self {
+        Self::accepting(socket, certificate.map(Certificate::http))
+    }
+
+    /// The same for RTSP.
+    pub fn rtsp(socket: TcpStream, certificate: Option<&Certificate>) -> Self {
+        Self::accepting(socket, certificate.map(Certificate::rtsp))
+    }
+
+    fn accepting(socket: TcpStream, config: Option<Arc<ServerConfig>>) -> Self {
+        Self(match config {
             None => State::Plain(socket),
-            Some(certificate) => {
-                let accept = TlsAcceptor::from(certificate.config()).accept(socket);
-                State::Shaking(Box::new(accept))
-            }
+            Some(config) => State::Shaking(Box::new(TlsAcceptor::from(config).accept(socket))),
         })
     }
 
     /// The client's side of one, after the handshake.
     pub fn connected(stream: client::TlsStream<TcpStream>) -> Self {
         Self(State::Secured(Box::new(stream.into())))
+    }
+
+    /// Its socket; `None` after a handshake that failed.
+    pub fn socket(&self) -> Option<&TcpStream> {
+        match &self.0 {
+            State::Plain(socket) => Some(socket),
+            State::Shaking(accept) => accept.get_ref(),
+            State::Secured(stream) => Some(stream.get_ref().0),
+            State::Broken => None,
+        }
     }
 
     /// What is read and written, when hands have been shaken.
@@ -163,6 +94,34 @@ impl Stream {
             State::Secured(stream) => Ok(Pin::new(&mut **stream)),
             State::Shaking(_) | State::Broken => Err(io::ErrorKind::NotConnected.into()),
         })
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        ready!(self.ready(cx))?.poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Write::poll_write(self, cx, buf)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Write::poll_flush(self, cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Write::poll_shutdown(self, cx)
     }
 }
 
