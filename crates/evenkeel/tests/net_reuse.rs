@@ -7,7 +7,7 @@ mod support;
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,6 +18,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const CLIENTS: u64 = 12;
 const CONNECTIONS: u64 = 400;
+
+/// Masks of the readiness queue.
+const READING: u32 = libc::EPOLLIN as u32;
+const BOTH: u32 = READING | libc::EPOLLOUT as u32;
 
 async fn pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -90,6 +94,51 @@ fn a_closed_socket_is_not_watched_whether_or_not_it_has_a_duplicate() {
             drop((accepted.await, listener));
             assert_eq!(watched(), before, "a listener that was configured");
             drop(duplicates);
+        }));
+    });
+}
+
+/// What the readiness queues of this process report of a descriptor.
+fn reported(fd: RawFd) -> Vec<u32> {
+    let queues = std::fs::read_dir("/proc/self/fdinfo").unwrap();
+    let infos = queues.filter_map(|queue| std::fs::read_to_string(queue.ok()?.path()).ok());
+    let lines = infos.flat_map(|info| info.lines().map(str::to_owned).collect::<Vec<_>>());
+    let mask = |line: String| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let is_its = words.first() == Some(&"tfd:") && words.get(1)?.parse() == Ok(fd);
+        // Behind `events:`, in hexadecimal digits.
+        is_its.then(|| u32::from_str_radix(words[3], 16).unwrap())
+    };
+    lines.filter_map(mask).collect()
+}
+
+#[test]
+fn room_is_reported_to_those_alone_who_wait_for_it() {
+    alone("room_is_reported_to_those_alone_who_wait_for_it", || {
+        let runtime = Builder::new().workers(1).build().unwrap();
+        runtime.block_on(within(async {
+            let (mut client, mut server) = pair().await;
+            wait_once(&mut client, &mut server).await;
+            let fd = client.as_raw_fd();
+            let masks = reported(fd);
+            assert!(!masks.is_empty(), "a stream that waits is watched");
+            for mask in masks {
+                assert_eq!(mask & BOTH, READING, "{mask:x}");
+            }
+
+            let mut written = 0;
+            while let Ok(count) = client.try_write(&[0; 65_536]) {
+                written += count;
+            }
+            let read = async {
+                evenkeel::task::yield_now().await;
+                server.read_exact(&mut vec![0; written]).await.unwrap();
+            };
+            let (room, ()) = futures_util::future::join(client.writable(), read).await;
+            room.unwrap();
+            for mask in reported(fd) {
+                assert_eq!(mask & BOTH, BOTH, "{mask:x}");
+            }
         }));
     });
 }

@@ -126,7 +126,7 @@ impl Io {
             ready: Ready::EMPTY,
             is_shutdown: true,
         };
-        match self.source.register() {
+        match self.source.register_all() {
             Ok(()) => Ok(None),
             Err(_) if self.handle.shared().is_stopping() => Ok(Some(ended)),
             Err(error) => Err(error),

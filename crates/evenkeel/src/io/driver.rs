@@ -1,8 +1,8 @@
 //! A worker's I/O driver: its readiness queue, and the descriptors registered with it.
 //!
-//! Descriptors are registered once, for both directions (a pipe's end or a user's descriptor for
-//! those it is waited for), edge-triggered, and never re-armed. The worker that owns the queue
-//! checks it; any other thread, a *visitor*, may do so when the owner cannot.
+//! Descriptors are registered edge-triggered, and not re-armed after an event; a direction may be
+//! added ([`watched`](super::watched)). The worker that owns the queue checks it; any other thread,
+//! a *visitor*, may do so when the owner cannot.
 //!
 //! The owner's wake-up is an event like others, and the kernel reports it once. A visitor that gets
 //! it stores it for the owner, under the lock of the queue, which the owner holds while it sleeps.
@@ -123,19 +123,29 @@ impl Driver {
         interest: Interest,
     ) -> io::Result<Token> {
         let token = self.registrations.enter(readiness).ok_or_else(ended)?;
-        let interest = match (interest.is_readable(), interest.is_writable()) {
-            (true, false) => mio::Interest::READABLE,
-            (false, true) => mio::Interest::WRITABLE,
-            _ => mio::Interest::READABLE | mio::Interest::WRITABLE,
-        };
+        let mut source = SourceFd(&fd);
+        let token_of_kernel = mio::Token(token.0);
         if let Err(error) = self
             .kernel
-            .register(&mut SourceFd(&fd), mio::Token(token.0), interest)
+            .register(&mut source, token_of_kernel, asked(interest))
         {
             self.registrations.leave(token);
             return Err(error);
         }
         Ok(token)
+    }
+
+    /// Changes the directions of a registered descriptor. An event comes at once if it is ready
+    /// for one of these.
+    ///
+    /// # Errors
+    ///
+    /// The kernel does not know the descriptor.
+    pub(crate) fn watch(&self, fd: RawFd, token: Token, interest: Interest) -> io::Result<()> {
+        crate::sync::point();
+        let token = mio::Token(token.0);
+        self.kernel
+            .reregister(&mut SourceFd(&fd), token, asked(interest))
     }
 
     /// Undoes `register`, of a descriptor that stays open. Events that are on their way are
@@ -263,6 +273,14 @@ impl Driver {
         // to wakers, whose drop may run any code, so they are dropped without a lock.
         let mut held = Vec::new();
         self.sweep.close(&mut held);
+    }
+}
+
+fn asked(interest: Interest) -> mio::Interest {
+    match (interest.is_readable(), interest.is_writable()) {
+        (true, false) => mio::Interest::READABLE,
+        (false, true) => mio::Interest::WRITABLE,
+        _ => mio::Interest::READABLE | mio::Interest::WRITABLE,
     }
 }
 

@@ -40,6 +40,20 @@ impl Interest {
     pub fn is_writable(self) -> bool {
         self.0 & Interest::WRITABLE.0 != 0
     }
+
+    /// What is in both.
+    pub(crate) fn both(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    pub(crate) fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// `None` if there are none.
+    pub(crate) fn of_bits(bits: u8) -> Option<Self> {
+        (bits != 0).then_some(Self(bits))
+    }
 }
 
 impl BitOr for Interest {

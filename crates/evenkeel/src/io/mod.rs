@@ -13,5 +13,6 @@ pub(crate) mod registrations;
 pub(crate) mod slots;
 #[cfg(not(evenkeel_loom))]
 pub mod unix;
+pub(crate) mod watched;
 
 pub use interest::{Interest, Ready};

@@ -9,7 +9,8 @@
 //!  task                                      whoever checks the readiness queue
 //!  1. look: ready? then try the operation    a. set the flags, and advance the tick
 //!  2. it would block: clear, if the tick     b. lock the waiters, take those concerned, unlock
-//!     is still the one of step 1             c. wake them
+//!     is still the one of step 1; have       c. wake them
+//!     the direction watched
 //!  3. lock the waiters; ready by now?
 //!     then unlock and go to 1
 //!  4. enlist, unlock, wait
@@ -17,7 +18,9 @@
 //!
 //! An event between 1 and 2 advances the tick, so it is not cleared. An event between 2 and 4
 //! either comes before the look in step 3, or takes the lock after step 4 and finds the waiter. So
-//! no event is lost.
+//! no event is lost. The kernel reports a direction from the moment on in which it is watched, and
+//! what was ready by then ([`watched`](super::watched)): what comes before step 2 ends is an event
+//! after it.
 //!
 //! `set` advances the word with Release and `look` loads it with Acquire, so that a task that sees
 //! an event also sees the writes before it. Updates of the word need no more than that: a failed

@@ -4,8 +4,9 @@
 //!
 //! It starts unregistered: operations are simply tried. When one would block for the first time,
 //! the descriptor is registered with the readiness queue of the worker on which its task runs, or
-//! of another one that has room ([`placement`](crate::sched::placement)). It may move when its task
-//! waits. A connection whose data always arrives in time is never registered.
+//! of another one that has room ([`placement`](crate::sched::placement)): for reading alone, until
+//! somebody waits to write ([`watched`](crate::io::watched)). It may move when its task waits. A
+//! connection whose data always arrives in time is never registered.
 //!
 //! At its end the kernel has to be told only if the descriptor may have a duplicate: then closing
 //! it would leave it in the readiness queue, which would report its events as long as the duplicate
@@ -15,11 +16,11 @@
 //!
 //! # Orderings
 //!
-//! `registered` is set once, with Release, after `home` and `worker`; whoever needs these loads it
-//! with Acquire. `worker` changes under the lock of `home`; without it, it is a hint, or that of a
-//! descriptor with a mode of delivery, which does not move. A Relaxed load decides only whether
-//! events can be relied on: an unregistered descriptor gets none, and the task tries. `brought` is
-//! `Relaxed` because only the reader changes it. `handed_out` is Relaxed, as it is read by the
+//! `watched` is noted with Release, after `home` and `worker`; whoever needs these finds it with
+//! Acquire. `worker` changes under the lock of `home`; without it, it is a hint, or that of a
+//! descriptor with a mode of delivery, which does not move. Where a direction is not watched, no
+//! event can be relied on, and the task tries. `brought` is `Relaxed` because only the reader
+//! changes it. `handed_out` is Relaxed, as it is read by the
 //! owner of the whole source, who has it by some synchronisation. `ended` is Relaxed: a thread that
 //! sees it too late sends the end of the stream a second time, which changes nothing.
 
@@ -36,6 +37,7 @@ pub(crate) use crate::io::interest::Direction;
 use crate::io::interest::{Interest, Ready};
 use crate::io::readiness::{Readiness, Seen, WakeList, wake_all};
 use crate::io::slots::Token;
+use crate::io::watched::Watched;
 use crate::runtime::handle::Handle;
 use crate::sched::context;
 use crate::sched::coop;
@@ -72,15 +74,14 @@ pub(crate) struct Source<E: AsRawFd> {
     /// `Some` until `into_inner`.
     io: Option<E>,
     readiness: Arc<Readiness>,
-    /// Whether `home` is filled, to be read without the lock.
-    registered: AtomicBool,
+    /// The directions whose events are asked for, and which of them are: some once `home` is
+    /// filled. To be read without the lock.
+    watched: Watched,
     /// The worker of `home`, to be read without the lock.
     worker: AtomicUsize,
     home: Mutex<Option<Registration>>,
     /// Bytes that the current delivery has brought; only the reader changes it.
     brought: AtomicU64,
-    /// The directions whose events are asked for.
-    interest: Interest,
     place: Place,
     /// Whether the descriptor may have duplicates.
     handed_out: AtomicBool,
@@ -125,11 +126,10 @@ impl<E: AsRawFd> Source<E> {
         Self {
             io: Some(io),
             readiness: Arc::new(Readiness::new(ready)),
-            registered: AtomicBool::new(false),
+            watched: Watched::new(interest),
             worker: AtomicUsize::new(0),
             brought: AtomicU64::new(0),
             home: Mutex::new(None),
-            interest,
             place: Place::Any,
             handed_out: AtomicBool::new(true),
             ended: AtomicBool::new(false),
@@ -212,7 +212,7 @@ impl<E: AsRawFd> Source<E> {
     ///
     /// `InvalidInput`: a part of `interest` is not watched.
     pub(crate) fn check(&self, interest: Interest) -> io::Result<()> {
-        let watched = self.interest;
+        let watched = self.watched.allowed();
         let message = if interest.is_readable() && !watched.is_readable() {
             "this descriptor is watched for writing only; a wait until it is readable would not end"
         } else if interest.is_writable() && !watched.is_writable() {
@@ -310,7 +310,7 @@ impl<E: AsRawFd> Source<E> {
                 ready!(coop::poll_proceed(cx));
                 return Poll::Ready(alive(seen));
             }
-            self.register()?;
+            self.register(direction.into())?;
             if self.readiness.enlist(direction, cx.waker()) {
                 note_descriptor(self.get_ref().as_raw_fd(), direction.into());
                 return Poll::Pending;
@@ -371,7 +371,7 @@ impl<E: AsRawFd> Source<E> {
                     ready!(coop::poll_proceed(cx));
                     return Poll::Ready(alive(seen));
                 }
-                self.register()?;
+                self.register(interest)?;
                 if enlisted.enlist(interest, cx.waker()) {
                     note_descriptor(self.get_ref().as_raw_fd(), interest);
                     return Poll::Pending;
@@ -437,9 +437,9 @@ impl<E: AsRawFd> Source<E> {
         moves_bytes: bool,
         op: impl FnOnce(&E) -> io::Result<R>,
     ) -> io::Result<R> {
+        // Without events, trying is the only way.
         if seen.ready().for_interest(direction.into()).is_empty()
-            // Relaxed: without events, trying is the only way.
-            && self.registered.load(Ordering::Relaxed)
+            && self.watched.covers(direction.into())
         {
             return Err(io::ErrorKind::WouldBlock.into());
         }
@@ -475,44 +475,58 @@ impl<E: AsRawFd> Source<E> {
         }
     }
 
-    /// Registers with the readiness queue of the worker that this runs on, unless registered.
-    pub(crate) fn register(&self) -> io::Result<()> {
-        // Acquire pairs with the Release below.
-        if self.registered.load(Ordering::Acquire) {
-            // Relaxed: a hint, which is compared again under the lock.
-            let worker = self.worker.load(Ordering::Relaxed);
-            let placement = &self.runtime.shared().placement;
-            let moves = match self.place {
-                Place::Any => placement.moves_from(worker),
-                Place::Here => placement.spreads_from(worker),
-                Place::Worker(_) => false,
-            };
-            if moves {
-                self.move_from(worker);
-            }
+    /// Has the kernel report these directions, as far as the descriptor may be waited for in them.
+    /// The first time, it is registered with the readiness queue of the worker that this runs on.
+    #[inline]
+    pub(crate) fn register(&self, interest: Interest) -> io::Result<()> {
+        if !self.watched.covers(interest) {
+            return self.watch(interest);
+        }
+        // Relaxed: a hint, which is compared again under the lock.
+        let worker = self.worker.load(Ordering::Relaxed);
+        let placement = &self.runtime.shared().placement;
+        let moves = match self.place {
+            Place::Any => placement.moves_from(worker),
+            Place::Here => placement.spreads_from(worker),
+            Place::Worker(_) => false,
+        };
+        if moves {
+            self.move_from(worker);
+        }
+        Ok(())
+    }
+
+    /// As [`register`](Self::register), for all directions in which it may be waited for.
+    pub(crate) fn register_all(&self) -> io::Result<()> {
+        self.register(Interest::READABLE | Interest::WRITABLE)
+    }
+
+    fn watch(&self, interest: Interest) -> io::Result<()> {
+        let mut home = self.home.lock();
+        if self.watched.covers(interest) {
             return Ok(());
         }
-        let mut home = self.home.lock();
-        if home.is_none() {
-            // Relaxed: written under this lock only.
-            debug_assert!(!self.registered.load(Ordering::Relaxed));
-            let shared = self.runtime.shared();
+        let shared = self.runtime.shared();
+        let fd = self.get_ref().as_raw_fd();
+        let wanted = self.watched.to_cover(interest);
+        if let Some(home) = home.as_ref() {
+            let driver = shared.driver(home.worker);
+            driver.watch(fd, home.token, wanted)?;
+        } else {
             let here = context::worker_index(shared);
             let worker = match self.place {
                 Place::Any => shared.home_of_descriptor(here),
                 Place::Here => here.unwrap_or_else(|| shared.next_home()),
                 Place::Worker(worker) => worker,
             };
-            let fd = self.get_ref().as_raw_fd();
             let driver = shared.driver(worker);
-            let token = driver.register(fd, &self.readiness, self.interest)?;
+            let token = driver.register(fd, &self.readiness, wanted)?;
             *home = Some(Registration { worker, token });
-            // Relaxed: published by the Release below.
+            // Relaxed: published by the Release of `note`.
             self.worker.store(worker, Ordering::Relaxed);
             self.readiness.settle(fd);
-            // Release pairs with the Acquire loads; it covers `worker` too.
-            self.registered.store(true, Ordering::Release);
         }
+        self.watched.note(wanted);
         Ok(())
     }
 
@@ -532,9 +546,11 @@ impl<E: AsRawFd> Source<E> {
         let before = home.filter(|home| home.worker == from && !self.readiness.has_pace());
         let Some(before) = before else { return };
         let fd = self.get_ref().as_raw_fd();
-        let arrival = shared
-            .driver(to)
-            .register(fd, &self.readiness, self.interest);
+        // It does not change, as the lock is held.
+        let Some(watched) = self.watched.now() else {
+            return;
+        };
+        let arrival = shared.driver(to).register(fd, &self.readiness, watched);
         // Where it cannot be registered twice, it stays.
         let Ok(token) = arrival else { return };
         *home = Some(Registration { worker: to, token });
@@ -566,8 +582,8 @@ impl<E: AsRawFd> Source<E> {
     ) -> io::Result<()> {
         match (self.home.get_mut().take(), &self.io) {
             (Some(home), Some(io)) => {
+                debug_assert!(self.watched.now().is_some());
                 // Relaxed: nobody else has the source any more.
-                debug_assert!(self.registered.load(Ordering::Relaxed));
                 debug_assert_eq!(self.worker.load(Ordering::Relaxed), home.worker);
                 let driver = self.runtime.shared().driver(home.worker);
                 self.readiness.unsettle(&driver.ground(&self.readiness));
@@ -652,8 +668,8 @@ impl<E: AsRawFd> Source<E> {
     /// Records that a transfer has emptied, or filled, the socket's buffer.
     #[inline]
     fn note_short(&self, seen: Seen, direction: Direction) {
-        // Relaxed: an unregistered descriptor gets no events to rely on.
-        if self.registered.load(Ordering::Relaxed) {
+        // Otherwise there are no events to rely on.
+        if self.watched.covers(direction.into()) {
             self.readiness.clear(seen, direction);
             if direction == Direction::Read {
                 self.end_delivery(seen);
@@ -691,8 +707,8 @@ impl<E: AsRawFd> Source<E> {
 
     #[cold]
     fn pace(&self, brought: u64) {
-        // Acquire pairs with the Release in `register`. An unregistered reader is not held back.
-        if !self.registered.load(Ordering::Acquire) {
+        // A reader without a registration is not held back.
+        if !self.watched.covers(Interest::READABLE) {
             return;
         }
         let driver = self.driver(self.worker.load(Ordering::Relaxed));

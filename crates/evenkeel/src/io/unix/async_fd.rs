@@ -425,7 +425,7 @@ impl<T: AsRawFd> AsyncFd<T> {
 fn watch(fd: RawFd, interest: Interest) -> io::Result<Source<RawFd>> {
     let runtime = Handle::try_current().map_err(io::Error::other)?;
     let source = Source::with_interest(runtime, fd, Ready::EMPTY, interest);
-    match source.register() {
+    match source.register_all() {
         Ok(()) => Ok(source),
         Err(error) => Err(explained(error)),
     }

@@ -79,6 +79,72 @@ fn descriptors_that_move_lose_no_event_and_leave_nothing() {
     assert_eq!(left, 0);
 }
 
+const MOVED: usize = 1 << 20;
+const ROUNDS: usize = 40;
+
+/// Writes more than the buffers take, so that it waits for room.
+async fn fill(stream: &UnixStream) {
+    let bytes = vec![0; MOVED];
+    let mut written = 0;
+    while written < MOVED {
+        match stream.try_write(&bytes[written..]) {
+            Ok(count) => written += count,
+            Err(_) => stream.writable().await.unwrap(),
+        }
+    }
+}
+
+async fn drain(stream: &UnixStream) {
+    let mut bytes = vec![0; MOVED];
+    let mut read = 0;
+    while read < MOVED {
+        match stream.try_read(&mut bytes) {
+            Ok(count) => read += count,
+            Err(_) => stream.readable().await.unwrap(),
+        }
+    }
+}
+
+/// Both sides read first, so that writing is added later, while the descriptors are driven from
+/// worker to worker. If room is not heard of, the test does not end.
+#[test]
+fn writers_on_descriptors_that_move_hear_of_room() {
+    let runtime = Builder::new().workers(WORKERS).build().unwrap();
+    let shared = Arc::clone(runtime.handle().shared());
+    let tasks: Vec<_> = (0..WORKERS * 2)
+        .map(|_| {
+            runtime.spawn(async {
+                for _ in 0..ROUNDS {
+                    let (one, other) = UnixStream::pair().unwrap();
+                    let (one, other) = (Arc::new(one), Arc::new(other));
+                    let sides = [Arc::clone(&one), Arc::clone(&other)];
+                    let readers = sides.map(|side| crate::spawn(async move { drain(&side).await }));
+                    crate::task::yield_now().await;
+                    let writers =
+                        [one, other].map(|side| crate::spawn(async move { fill(&side).await }));
+                    for task in readers.into_iter().chain(writers) {
+                        task.await.unwrap();
+                    }
+                }
+            })
+        })
+        .collect();
+    let levels = [Level::Overloaded, Level::Ordinary, Level::Roomy];
+    for step in 0.. {
+        if tasks.iter().all(|task| task.is_finished()) {
+            break;
+        }
+        for worker in 0..WORKERS {
+            let level = levels[(step / 3_usize.pow(worker as u32)) % 3];
+            shared.placement.note(worker, level, u64::MAX / 2);
+        }
+        thread::sleep(Duration::from_micros(50));
+    }
+    for task in tasks {
+        runtime.block_on(task).unwrap();
+    }
+}
+
 /// Without hand-off, a worker that is stuck in a poll keeps its seat. Another one visits its
 /// queue now and then, which is no way to serve a connection for long.
 #[test]

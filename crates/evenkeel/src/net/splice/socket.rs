@@ -96,7 +96,7 @@ macro_rules! socket {
 
             fn watch(&self) {
                 // If it cannot be, whoever waits is told.
-                let _ = self.source().register();
+                let _ = self.source().register(Direction::Read.into());
             }
 
             fn ends_by_closing(&self) -> bool {
