@@ -52,6 +52,29 @@ fn wait_for(runtime: &Runtime, task: JoinHandle<()>) {
 
 // ---- Which tasks are expected to hog ----
 
+/// Short polls teach nothing here: what the spawner says is enough, also for the first of a kind.
+#[test]
+fn a_task_that_is_to_compute_begins_in_the_pool_unless_it_is_urgent() {
+    watched("computes", || {
+        let runtime = runtime(1);
+        let thread_of = |class, computes| {
+            let builder = task::Builder::new().class(class).computes(computes);
+            let task = builder.spawn_on(async { thread::current().id() }, runtime.handle());
+            runtime.block_on(within(task)).unwrap()
+        };
+        let worker = thread_of(Class::NORMAL, false);
+        for class in [Class::NORMAL, Class::BULK] {
+            assert_ne!(thread_of(class, true), worker, "{class}");
+        }
+        assert_eq!(thread_of(Class::URGENT, true), worker);
+        assert_eq!(
+            thread_of(Class::NORMAL, false),
+            worker,
+            "one of the same kind"
+        );
+    });
+}
+
 #[test]
 fn a_line_of_which_a_part_hogs_sends_no_fresh_task_to_the_pool() {
     watched("shared line", || {

@@ -5,7 +5,8 @@
 //! that computes now and then does not go back and forth. A heavy task that had short polls in
 //! between is *doubtful*: if it would have to wait in the pool, a worker polls it.
 //!
-//! A fresh task is only *guessed* to be heavy, from its kind (`kinds`). One short poll refutes
+//! A task may be spawned as one that computes, which is heavy from the beginning. Any other
+//! fresh task is only *guessed* to be heavy, from its kind (`kinds`). One short poll refutes
 //! that. If only some tasks of its kind hog, or the task itself has just left the pool, workers
 //! poll it *on guard*: the monitor looks sooner whether the poll has returned. Four short polls end
 //! that, and the kind learns of a task that behaved.
@@ -102,9 +103,21 @@ impl Profile {
     }
 }
 
-/// Gives a fresh task its kind's profile. A guess never sends an urgent task to the pool.
+/// A new task whose spawner says that it computes: it is heavy as one that has hogged, and is no
+/// guess. It is never urgent work that has to go on at once.
+pub(crate) fn expect(task: &Header) {
+    if task.class() != Class::URGENT {
+        Profile(HEAVY | HOGGED).put(task);
+    }
+}
+
+/// Gives a fresh task its kind's profile, unless its spawner has said what it is. A guess never
+/// sends an urgent task to the pool.
 #[inline]
 pub(crate) fn begin(task: &Header, known: Known) {
+    if Profile::of(task).is_heavy() {
+        return;
+    }
     let profile = match known {
         Known::Nothing => return,
         Known::Few => TRACKED,

@@ -7,6 +7,7 @@ use crate::class::Class;
 use crate::sync::Arc;
 
 use super::context::{self, NoRuntime};
+use super::hog;
 use super::shared::{Home, Shared};
 use super::task::cell::{Attributes, new_task};
 use super::task::join::JoinHandle;
@@ -17,6 +18,8 @@ pub(crate) struct Spawn {
     /// `None` for the class of the spawning task.
     class: Option<Class>,
     name: Option<&'static str>,
+    /// It is known to compute for long.
+    computes: bool,
     pub(crate) spawned_at: &'static Location<'static>,
 }
 
@@ -27,8 +30,14 @@ impl Spawn {
         Self {
             class,
             name,
+            computes: false,
             spawned_at: Location::caller(),
         }
+    }
+
+    /// Whether it is known to compute for long.
+    pub(crate) fn computes(self, computes: bool) -> Self {
+        Self { computes, ..self }
     }
 
     /// Spawns a task on the runtime of the calling thread. Panics if there is none, or if the class
@@ -91,6 +100,9 @@ impl Spawn {
             #[cfg(feature = "console")]
             let future = super::task::console::task(future, &attributes);
             let (task, join) = new_task(future, Home::new(shared), attributes);
+            if self.computes {
+                hog::expect(task.header());
+            }
             match own {
                 Some(_) if shared.is_stopping() => shared.cancel(task),
                 Some(worker) => worker.wake_here(task),

@@ -28,6 +28,7 @@ use crate::sched::task::JoinHandle;
 pub struct Builder {
     name: Option<&'static str>,
     class: Option<Class>,
+    computes: bool,
 }
 
 impl Builder {
@@ -48,6 +49,30 @@ impl Builder {
         self
     }
 
+    /// Says that the task computes for long in its polls: a tenth of a millisecond or more. It
+    /// begins in the heavy pool, at a lower priority than workers and charged to its class, and
+    /// not only after it has hogged: so it holds up no worker at all. It leaves the pool, as any
+    /// hog, when some of its polls in a row were short.
+    ///
+    /// To get there and back takes some ten microseconds, and a task may wait there for others that
+    /// compute. A task of class [`URGENT`](Class::URGENT) is polled by workers all the same.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use evenkeel::{Class, task};
+    ///
+    /// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
+    /// let numbers = task::Builder::new().class(Class::BULK).computes(true);
+    /// let sum = numbers.spawn(async { (1..=1_000_000_u64).sum::<u64>() });
+    /// assert_eq!(sum.await.unwrap(), 500_000_500_000);
+    /// # });
+    /// ```
+    pub fn computes(mut self, computes: bool) -> Self {
+        self.computes = computes;
+        self
+    }
+
     /// Spawns the task; see [`spawn`](crate::spawn).
     ///
     /// # Panics
@@ -59,7 +84,8 @@ impl Builder {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        Spawn::new(self.class, self.name).here(future)
+        let spawn = Spawn::new(self.class, self.name);
+        spawn.computes(self.computes).here(future)
     }
 
     /// Spawns the task on a runtime that the calling thread need not belong to.
@@ -73,6 +99,7 @@ impl Builder {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        Spawn::new(self.class, self.name).on(handle.shared(), future)
+        let spawn = Spawn::new(self.class, self.name);
+        spawn.computes(self.computes).on(handle.shared(), future)
     }
 }
