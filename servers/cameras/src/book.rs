@@ -309,7 +309,7 @@ impl Inner {
         camera: &Camera,
         next: &State,
     ) -> Result<(), BookError> {
-        if was.url.is_some() != camera.url.is_some() {
+        if was.is_asked() != camera.is_asked() {
             // Who publishes is to go, with the camera that it published.
             self.recordings.forget(name);
             self.cameras.remove(name);

@@ -85,7 +85,8 @@ impl Drop for Known {
 pub struct CameraStatus {
     /// Its name.
     pub name: String,
-    /// Where its streams are, without a password; `None` if it publishes by itself.
+    /// Where its streams are, or where it is asked for that, without a password; `None` if it
+    /// publishes by itself.
     pub url: Option<String>,
     /// Whether samples come.
     pub is_live: bool,
@@ -167,13 +168,14 @@ impl Cameras {
     }
 
     fn begin(&self, name: &str, camera: Camera) -> Known {
-        let pulls = camera.url.is_some();
+        let pulls = camera.is_asked();
         let status = Status::new(if pulls {
             State::Waiting
         } else {
             State::Expecting
         });
-        let url = camera.url.as_ref().map(|url| shown(url.get_ref()));
+        let url = camera.url.as_ref().or(camera.onvif.as_ref());
+        let url = url.map(|url| shown(url.get_ref()));
         let task = pulls.then(|| {
             let ingest = Arc::clone(&self.ingest);
             let run = ingest.run(name.to_owned(), camera, Arc::clone(&status));

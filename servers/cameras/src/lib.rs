@@ -4,7 +4,7 @@
 //! - [`config`]: what the operator wrote, and what is wrong with it.
 //! - [`server`]: what runs; [`cameras`]: the cameras there are, and what each of them does;
 //!   [`book`]: which there are to be, and where each is recorded.
-//! - [`ingest`]: takes the streams of cameras.
+//! - [`ingest`]: takes the streams of cameras; [`onvif`]: where they are.
 //! - [`hub`]: from each camera to all that want its samples.
 //! - [`serve`]: viewers and publishers by RTSP.
 //! - [`rtsp`]: the protocol of cameras, both sides of it, and [`rtp`]: packets. No I/O.
@@ -25,6 +25,7 @@ pub mod ingest;
 pub mod media;
 mod metrics;
 pub mod mp4;
+pub mod onvif;
 pub mod record;
 pub mod rtp;
 pub mod rtsp;

@@ -12,7 +12,9 @@ use crate::book::{Book, BookError};
 use crate::cameras::{CameraStatus, Cameras};
 use crate::config::{Added, Config};
 use crate::record::disk::LocalDisk;
+use crate::record::recordings::RecordError;
 use crate::record::retention::CameraLimits;
+use crate::record::tier::{self, Tier};
 use crate::record::{Recordings, Settings};
 use crate::watch::routes::Doing;
 use crate::watch::server::Gate;
@@ -33,6 +35,17 @@ pub enum SiteError {
         /// The system's error.
         error: io::Error,
     },
+    /// A store that recordings are copied to.
+    #[error("tier {name}: {error}")]
+    Tier {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        error: tier::SettingsError,
+    },
+    /// A recording.
+    #[error(transparent)]
+    Record(#[from] RecordError),
     /// A camera.
     #[error(transparent)]
     Book(#[from] BookError),
@@ -80,6 +93,7 @@ impl Site {
         let settings = Settings::from(&config.recording);
         let recordings = Recordings::new(settings, disks, CameraLimits::default());
         let recordings = Arc::new(recordings);
+        tiers(config, &recordings)?;
         let book = Book::begin(config, path, cameras, &recordings)?;
         recordings.start();
         let server = match &config.watch {
@@ -128,6 +142,25 @@ impl Site {
         }
         self.recordings.end(END_MAX).await
     }
+}
+
+/// Has volumes copied to their stores, of which each is one for all of its volumes.
+fn tiers(config: &Config, recordings: &Recordings) -> Result<(), SiteError> {
+    for (name, tier) in &config.tiers {
+        let settings = tier::Settings::from(tier.get_ref());
+        let tier = Tier::new(name, &settings).map_err(|error| SiteError::Tier {
+            name: name.clone(),
+            error,
+        })?;
+        let tier = Arc::new(tier);
+        for (volume, of) in &config.volumes {
+            let wanted = of.get_ref().tier.as_ref();
+            if wanted.is_some_and(|wanted| wanted.get_ref() == name) {
+                recordings.set_tier(volume, &tier)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn listed(status: CameraStatus) -> Listed {

@@ -63,7 +63,8 @@ pub(super) fn waiting(first: &Config, now: &Config) -> Vec<&'static str> {
         let of = |(name, volume): (&String, &Spanned<Volume>)| {
             let volume = volume.get_ref();
             let path = volume.path.get_ref().clone();
-            (name.clone(), path, volume.size, volume.reserve)
+            let tier = volume.tier.as_ref().map(|tier| tier.get_ref().clone());
+            (name.clone(), path, volume.size, volume.reserve, tier)
         };
         config.volumes.iter().map(of).collect()
     };
@@ -75,6 +76,7 @@ pub(super) fn waiting(first: &Config, now: &Config) -> Vec<&'static str> {
         ("webhook", first.webhooks != now.webhooks),
         ("rtsp.udp", sends(first) != sends(now)),
         ("rtsp.listen, listen_tls", listens(first) != listens(now)),
+        ("tier", first.tiers != now.tiers),
         ("volume", volumes(first) != volumes(now)),
         ("watch, but for tokens", watch(first) != watch(now)),
     ];

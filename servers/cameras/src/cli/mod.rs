@@ -1,15 +1,17 @@
 //! The commands and their arguments.
 
+mod discover;
 mod hash;
 mod run;
 mod simulate;
 
 use std::error::Error;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use cameras::config;
+use cameras::onvif::discover::GROUP;
 use clap::{Args, Parser, Subcommand};
 
 /// How a command ends.
@@ -48,6 +50,7 @@ enum Command {
     /// Say what is wrong with a configuration, with its lines, without serving by it.
     Check(FileArguments),
     HashPassword(HashArguments),
+    Discover(DiscoverArguments),
     Simulate(SimulateArguments),
 }
 
@@ -69,6 +72,23 @@ pub(crate) struct SimulateArguments {
     /// Kilobits a second of the grey pictures.
     #[arg(long, default_value_t = 1_400, value_parser = kbit())]
     pub(crate) kbit: u32,
+}
+
+/// Look for cameras on the network, by ONVIF.
+///
+/// Prints a line for each that answers: its address, its name, what it is, and where it is asked by
+/// ONVIF, which a configuration takes as `onvif = "..."` of a camera.
+#[derive(Debug, Args)]
+pub(crate) struct DiscoverArguments {
+    /// The address of this machine in the cameras' network.
+    #[arg(long, value_name = "IP", default_value = "0.0.0.0")]
+    pub(crate) from: IpAddr,
+    /// Whom to ask: all, or one camera.
+    #[arg(long, value_name = "ADDRESS", default_value_t = GROUP)]
+    pub(crate) to: SocketAddr,
+    /// How long to wait for answers, in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 3_000)]
+    pub(crate) wait_ms: u32,
 }
 
 /// Print a user for the configuration, whose password is the first line of the standard input.
@@ -102,6 +122,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
     match arguments.command {
         Command::Run(file) => run::run(&file.file),
         Command::HashPassword(arguments) => hash::run(&arguments),
+        Command::Discover(arguments) => discover::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Check(file) => {
             let config = config::read(&file.file)?;

@@ -54,6 +54,8 @@ struct Described {
     url: Option<String>,
     user: Option<String>,
     password: Option<String>,
+    onvif: Option<String>,
+    profile: Option<String>,
     fingerprint: Option<Fingerprint>,
     #[serde(default)]
     transport: Transport,
@@ -71,15 +73,31 @@ impl Described {
         if self.user.is_some() != self.password.is_some() {
             return Err("`user` and `password` go together".to_owned());
         }
-        Ok(Camera {
+        let onvif = match self.onvif {
+            None => None,
+            Some(text) => {
+                let address = crate::onvif::device::address(&text);
+                Some(Spanned::new(
+                    0..0,
+                    address.map_err(|error| error.to_string())?,
+                ))
+            }
+        };
+        let camera = Camera {
             url,
+            onvif,
+            profile: self.profile,
             user: self.user,
             password: self.password,
             fingerprint: self.fingerprint,
             transport: self.transport,
             delivery: (self.delivery).map_or_else(delivery, |time| Spanned::new(0..0, time)),
             record: self.record.map(|record| Spanned::new(0..0, record)),
-        })
+        };
+        match camera.address_problem() {
+            Some(problem) => Err(problem.to_owned()),
+            None => Ok(camera),
+        }
     }
 }
 

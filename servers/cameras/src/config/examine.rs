@@ -107,9 +107,25 @@ impl Examiner<'_> {
                 let said = "the path of a volume begins with `/`";
                 self.say(path.span(), said);
             }
+            if let Some(tier) = &volume.get_ref().tier
+                && !self.config.tiers.contains_key(tier.get_ref())
+            {
+                let tier_name = tier.get_ref();
+                let said = format!(
+                    "there is no tier {tier_name:?}: add [tier.{tier_name}] with endpoint and \
+                     bucket"
+                );
+                self.say(tier.span(), said);
+            }
             if !paths.insert(path.get_ref()) {
                 let said = format!("volume {name:?} has the path of another one");
                 self.say(path.span(), said);
+            }
+        }
+        for (name, tier) in &self.config.tiers {
+            let settings = crate::record::tier::Settings::from(tier.get_ref());
+            if let Err(error) = crate::record::tier::Tier::new(name, &settings) {
+                self.say(tier.span(), error.to_string());
             }
         }
         let recording = &self.config.recording;
@@ -225,12 +241,10 @@ impl Examiner<'_> {
         if let Some(problem) = name_problem(name) {
             self.say(at.clone(), problem);
         }
-        let is_tls = (camera.url.as_ref()).is_some_and(|url| url.get_ref().scheme() == "rtsps");
-        if camera.fingerprint.is_some() && !is_tls {
-            let said = "fingerprint is for a camera over TLS, whose url begins with rtsps://";
-            self.say(at.clone(), said);
+        if let Some(problem) = camera.address_problem() {
+            self.say(at.clone(), problem);
         }
-        if camera.url.is_none() && self.config.rtsp.is_none() {
+        if !camera.is_asked() && self.config.rtsp.is_none() {
             let said = "a camera without a url publishes by itself, and nothing listens: add its \
                         url, or [rtsp] with listen";
             self.say(at.clone(), said);

@@ -8,12 +8,14 @@ mod account;
 mod described;
 mod examine;
 mod recording;
+mod tier;
 
 pub use account::{Account, Role};
 pub use described::{Added, read_kept, write_kept};
 pub use examine::name_problem;
 pub use recording::{Record, Recording, Volume};
 pub use servers_common::config::{ConfigError, Problem};
+pub use tier::Tier;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -49,6 +51,9 @@ pub struct Config {
     /// Directories for recordings, by name.
     #[serde(default, rename = "volume")]
     pub volumes: BTreeMap<String, Spanned<Volume>>,
+    /// Stores that recordings are copied to, by name.
+    #[serde(default, rename = "tier")]
+    pub tiers: BTreeMap<String, Spanned<Tier>>,
     /// Programs that are told what happens.
     #[serde(default, rename = "webhook")]
     pub webhooks: Vec<Spanned<webhook::Settings>>,
@@ -235,6 +240,11 @@ pub struct Camera {
     /// Where its streams are; if it is not given, the camera publishes by itself.
     #[serde(default, deserialize_with = "url")]
     pub url: Option<Spanned<Url>>,
+    /// Where it is asked by ONVIF for the address of its streams, instead of `url`.
+    #[serde(default, deserialize_with = "onvif")]
+    pub onvif: Option<Spanned<Url>>,
+    /// Which of its profiles is taken, by name or token; the first one, if it is not given.
+    pub profile: Option<String>,
     /// The user that it asks for.
     pub user: Option<String>,
     /// And the password.
@@ -254,11 +264,35 @@ pub struct Camera {
 }
 
 impl Camera {
+    /// What does not go together in how it is reached.
+    pub fn address_problem(&self) -> Option<&'static str> {
+        let by = |url: &Option<Spanned<Url>>, scheme: &str| {
+            url.as_ref()
+                .is_some_and(|url| url.get_ref().scheme() == scheme)
+        };
+        if self.url.is_some() && self.onvif.is_some() {
+            return Some("url and onvif are two ways to say where the streams are: leave one out");
+        }
+        if self.profile.is_some() && self.onvif.is_none() {
+            return Some("profile is for a camera with onvif");
+        }
+        let is_tls = by(&self.url, "rtsps") || by(&self.onvif, "https");
+        (self.fingerprint.is_some() && !is_tls).then_some(
+            "fingerprint is for a camera over TLS, whose url begins with rtsps://, or its onvif \
+             with https://",
+        )
+    }
+
+    /// Whether it is asked for its streams, and does not publish by itself.
+    pub fn is_asked(&self) -> bool {
+        self.url.is_some() || self.onvif.is_some()
+    }
+
     /// What is wrong with how long its packets are held back, where sessions without a packet are
     /// given up after this time.
     pub fn delivery_problem(&self, silence: Duration) -> Option<String> {
         let delivery = *self.delivery.get_ref();
-        let is_held_back = self.url.is_some() && self.transport == Transport::Tcp;
+        let is_held_back = self.is_asked() && self.transport == Transport::Tcp;
         (is_held_back && delivery >= silence).then(|| {
             format!(
                 "delivery is {delivery:?}, and a session without a packet for {silence:?} is given \
@@ -282,7 +316,7 @@ impl std::fmt::Debug for Camera {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Neither the password nor the address, which may bear one.
         f.debug_struct("Camera")
-            .field("pulls", &self.url.is_some())
+            .field("pulls", &self.is_asked())
             .field("transport", &self.transport)
             .field("delivery", self.delivery.get_ref())
             .finish_non_exhaustive()
@@ -323,6 +357,13 @@ fn url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Spanned<Url>
     Ok(Some(Spanned::new(at, url)))
 }
 
+fn onvif<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Spanned<Url>>, D::Error> {
+    let text = Spanned::<String>::deserialize(deserializer)?;
+    let (at, text) = (text.span(), text.into_inner());
+    let url = crate::onvif::device::address(&text).map_err(de::Error::custom)?;
+    Ok(Some(Spanned::new(at, url)))
+}
+
 /// The address of a camera.
 ///
 /// # Errors
@@ -360,11 +401,16 @@ pub fn parse(file: &str, text: &str) -> Result<Config, ConfigError> {
 
 fn problems(file: &str, config: &mut Config) -> Vec<Found> {
     let accounts = config.accounts();
+    let directory = Path::new(file).parent().unwrap_or(Path::new(""));
+    for tier in config.tiers.values_mut() {
+        if let Some(credentials) = &mut tier.get_mut().credentials {
+            *credentials = directory.join(&*credentials);
+        }
+    }
     if let Some(watch) = &mut config.watch {
         let watch = watch.get_mut();
         watch.accounts = accounts;
         if let Some(tls) = &mut watch.tls {
-            let directory = Path::new(file).parent().unwrap_or(Path::new(""));
             tls.certificate = directory.join(&tls.certificate);
             tls.key = directory.join(&tls.key);
         }

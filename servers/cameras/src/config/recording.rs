@@ -66,6 +66,8 @@ pub struct Volume {
     /// Bytes that are to stay free on its file system.
     #[serde(default = "reserve", deserialize_with = "values::size")]
     pub reserve: usize,
+    /// The store to which recordings are copied, and from which they are not deleted.
+    pub tier: Option<Spanned<String>>,
     /// How long recordings are kept of cameras that do not say it themselves.
     #[serde(default, deserialize_with = "values::optional_age")]
     pub keep: Option<Duration>,

@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use crate::hub::PublishError;
+use crate::onvif::DeviceError;
 use crate::rtsp::{ClientError, WireError};
 
 /// Why a session ended.
@@ -38,6 +39,9 @@ pub enum IngestError {
     /// The camera refuses, or says what is not understood.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// It does not say where its streams are.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
     /// The hub refuses.
     #[error(transparent)]
     Publish(#[from] PublishError),

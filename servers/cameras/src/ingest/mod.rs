@@ -90,7 +90,7 @@ impl Ingest {
 }
 
 /// Random bits, which nobody has to be unable to guess.
-fn random() -> u32 {
+pub(crate) fn random() -> u32 {
     let mut bytes = [0; 4];
     // Without a source of randomness pauses are of one length, which is no harm.
     let _ = getrandom::fill(&mut bytes);

@@ -20,6 +20,8 @@ use super::talk::{Talk, answer_to};
 use super::{Feed, IngestError, State, Status};
 use crate::config::{self, Camera, Transport};
 use crate::hub::Hub;
+use crate::onvif;
+use crate::onvif::device::Device;
 use crate::rtp::order::Patience;
 use crate::rtsp::auth::Credentials;
 use crate::rtsp::client::{Playing, Wanted};
@@ -61,17 +63,17 @@ pub(super) struct Session<'a> {
 impl Session<'_> {
     /// Until the session is over. The permit is given back with the first packet.
     pub(super) async fn run(&self, permit: OwnedSemaphorePermit) -> Result<(), IngestError> {
-        let Some(url) = &self.camera.url else {
-            return Ok(());
-        };
         let credentials = self.camera.user.clone().map(|user| Credentials {
             user,
             password: self.camera.password.clone().unwrap_or_default(),
         });
+        let Some(url) = self.url(credentials.as_ref()).await? else {
+            return Ok(());
+        };
         let mut seed = [0; 8];
         // Without randomness digests are still good for once, by the camera's part of them.
         let _ = getrandom::fill(&mut seed);
-        let mut client = Client::new(url.get_ref().clone(), credentials, seed);
+        let mut client = Client::new(url, credentials, seed);
         let mut talk = self.connect(client.url()).await?;
         let first = client.begin();
         let mut described = None;
@@ -120,6 +122,22 @@ impl Session<'_> {
             let _ = timeout(TICK, talk.send(&bytes)).await;
         }
         outcome
+    }
+
+    /// Where the streams are. By ONVIF it is asked each time, as it may change.
+    async fn url(&self, credentials: Option<&Credentials>) -> Result<Option<Url>, IngestError> {
+        let Some(onvif) = &self.camera.onvif else {
+            return Ok(self.camera.url.as_ref().map(|url| url.get_ref().clone()));
+        };
+        let device = Device {
+            url: onvif.get_ref(),
+            credentials,
+            fingerprint: self.camera.fingerprint,
+            patience: self.settings.patience,
+        };
+        Ok(Some(
+            onvif::stream(&device, self.camera.profile.as_deref()).await?,
+        ))
     }
 
     async fn connect(&self, url: &Url) -> Result<Talk, IngestError> {

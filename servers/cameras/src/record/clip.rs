@@ -3,14 +3,16 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::disk::{Disk, DiskFile};
+use super::disk::Disk;
 use super::index::{Head, Index, LINE, Line};
 use super::listing::{self, Found};
 use super::names::Name;
+use super::tier::AnyFile;
 use super::volume::Volume;
 use crate::mp4::merge::{Description, Merged};
 use crate::mp4::rewrite::{Shift, shift};
@@ -75,7 +77,7 @@ pub enum Purpose {
 
 /// A clip that is planned.
 pub struct Clip<D: Disk> {
-    disk: D,
+    volume: Arc<Volume<D>>,
     init: Bytes,
     kind: String,
     rates: Vec<u32>,
@@ -83,8 +85,9 @@ pub struct Clip<D: Disk> {
     start_us: i64,
     end_us: i64,
     /// The file that was read last.
-    open: Option<(usize, D::File)>,
-    segments: Vec<PathBuf>,
+    open: Option<(usize, AnyFile<D>)>,
+    /// Where segments are, and whether in the store alone.
+    segments: Vec<(PathBuf, bool)>,
     next: usize,
     damaged: u64,
 }
@@ -100,6 +103,7 @@ struct Piece {
 /// A segment with what is needed of it.
 struct Source {
     path: PathBuf,
+    is_copy: bool,
     description: Description,
     lines: Vec<Line>,
 }
@@ -112,7 +116,7 @@ impl<D: Disk> Clip<D> {
     ///
     /// [`ClipError`].
     pub async fn plan(
-        volume: &Volume<D>,
+        volume: &Arc<Volume<D>>,
         camera: &str,
         from_ms: u64,
         until_ms: u64,
@@ -162,11 +166,11 @@ impl<D: Disk> Clip<D> {
                     description,
                 });
             }
-            segments.push(source.path.clone());
+            segments.push((source.path.clone(), source.is_copy));
         }
         let lasts = Duration::from_micros(end_us.saturating_sub(start_us).unsigned_abs());
         Ok(Self {
-            disk: volume.disk().clone(),
+            volume: Arc::clone(volume),
             init: merged.bytes(lasts)?,
             kind,
             rates: shown.rates(),
@@ -235,7 +239,10 @@ impl<D: Disk> Clip<D> {
     async fn read(&mut self, piece: Piece) -> io::Result<Vec<u8>> {
         let file = match self.open.take() {
             Some((segment, file)) if segment == piece.segment => file,
-            _ => open(&self.disk, &self.segments[piece.segment]).await?,
+            _ => {
+                let (path, is_copy) = &self.segments[piece.segment];
+                open(&self.volume, path, *is_copy).await?
+            }
         };
         let bytes = file
             .read(piece.line.len as usize, piece.line.offset)
@@ -246,21 +253,20 @@ impl<D: Disk> Clip<D> {
 }
 
 /// Opens a segment, which may have been completed since it was listed.
-async fn open<D: Disk>(disk: &D, path: &Path) -> io::Result<D::File> {
-    match disk.open(path).await {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        opened => return opened,
-    }
+async fn open<D: Disk>(volume: &Volume<D>, path: &Path, is_copy: bool) -> io::Result<AnyFile<D>> {
     let name = path.file_name().and_then(|name| name.to_str());
-    let start_ms = match name.and_then(Name::parse) {
-        Some(Name::Open(start_ms)) => start_ms,
-        _ => return Err(io::ErrorKind::NotFound.into()),
+    let Some(Name::Open(start_ms)) = name.and_then(Name::parse) else {
+        return volume.open(path, is_copy).await;
     };
+    match volume.disk().open(path).await {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        opened => return opened.map(AnyFile::Here),
+    }
     let directory = path.parent().unwrap_or(path);
-    for name in disk.list(directory).await? {
+    for name in volume.disk().list(directory).await? {
         match Name::parse(&name) {
             Some(Name::Closed(closed)) if closed.start_ms == start_ms => {
-                return disk.open(&directory.join(name)).await;
+                return volume.open(&directory.join(name), false).await;
             }
             _ => {}
         }
@@ -278,7 +284,7 @@ async fn sources<D: Disk>(
 ) -> Result<Vec<Source>, ClipError> {
     let mut sources = Vec::new();
     for found in listing::segments(volume, camera, from_ms, until_ms).await? {
-        match source(volume.disk(), &found, from_ms, until_ms).await {
+        match source(volume, &found, from_ms, until_ms).await {
             Ok(Some(source)) => sources.push(source),
             Ok(None) => {}
             Err(ClipError::Disk(error)) if error.kind() == io::ErrorKind::NotFound => {}
@@ -289,7 +295,7 @@ async fn sources<D: Disk>(
 }
 
 async fn source<D: Disk>(
-    disk: &D,
+    volume: &Volume<D>,
     found: &Found,
     from_ms: u64,
     until_ms: u64,
@@ -297,7 +303,7 @@ async fn source<D: Disk>(
     let path = found
         .directory
         .join(Name::Index(found.start_ms).to_string());
-    let index = disk.open(&path).await?;
+    let index = volume.open(&path, found.is_copy).await?;
     let bytes = match &found.entries {
         // The head alone: its lines are in memory.
         Some(_) => index.read(LINE, 0).await?,
@@ -314,12 +320,13 @@ async fn source<D: Disk>(
         return Ok(None);
     }
     let path = found.directory.join(found.name.to_string());
-    let init = init(disk, &path, &index.head).await?;
+    let init = init(volume, &path, found.is_copy, &index.head).await?;
     let Some(description) = init.and_then(|init| merge::describe(&init).ok()) else {
         return Ok(None);
     };
     Ok(Some(Source {
         path,
+        is_copy: found.is_copy,
         description,
         lines,
     }))
@@ -341,8 +348,13 @@ fn between(index: &Index, from_ms: u64, until_ms: u64) -> Vec<Line> {
     lines[from..=last].to_vec()
 }
 
-async fn init<D: Disk>(disk: &D, path: &Path, head: &Head) -> io::Result<Option<Vec<u8>>> {
-    let file = open(disk, path).await?;
+async fn init<D: Disk>(
+    volume: &Volume<D>,
+    path: &Path,
+    is_copy: bool,
+    head: &Head,
+) -> io::Result<Option<Vec<u8>>> {
+    let file = open(volume, path, is_copy).await?;
     let init = file.read(head.init_len as usize, 0).await?;
     Ok((crc32fast::hash(&init) == head.init_checksum).then_some(init))
 }

@@ -21,7 +21,7 @@ pub trait Disk: Clone + Send + Sync + 'static {
     /// Removes a directory, which is empty.
     fn remove_directory(&self, path: &Path) -> impl Future<Output = io::Result<()>> + Send;
 
-    /// The names in a directory; none if there is no such directory.
+    /// The names in a directory; none if there is no such directory, or a file in its place.
     fn list(&self, path: &Path) -> impl Future<Output = io::Result<Vec<String>>> + Send;
 
     /// Makes a file, which must not exist.
@@ -107,7 +107,7 @@ impl Disk for LocalDisk {
 
     async fn list(&self, path: &Path) -> io::Result<Vec<String>> {
         let mut entries = match fs::read_dir(self.path(path)).await {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if is_no_directory(&error) => return Ok(Vec::new()),
             entries => entries?,
         };
         let mut names = Vec::new();
@@ -152,6 +152,13 @@ impl Disk for LocalDisk {
         });
         asked.await.map_err(io::Error::from)?
     }
+}
+
+fn is_no_directory(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }
 
 /// The counts are wider on some systems than on others.

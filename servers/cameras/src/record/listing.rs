@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::disk::{Disk, DiskFile};
+use super::disk::Disk;
 use super::gap::{Gap, Reason};
 use super::index::{Entry, Index, Line};
 use super::names::{Closed, DAY_MS, Name, day};
@@ -38,6 +38,8 @@ pub struct Found {
     pub has_gaps: bool,
     /// Its lines, if they are in memory.
     pub entries: Option<Vec<Entry>>,
+    /// Whether it is in the volume's store alone.
+    pub is_copy: bool,
 }
 
 /// Recorded time without a gap.
@@ -92,6 +94,7 @@ pub async fn segments<D: Disk>(
             bytes,
             has_gaps: entries.iter().any(|entry| matches!(entry, Entry::Gap(_))),
             entries: Some(entries),
+            is_copy: false,
         });
     }
     let mut day_ms = day_of(from_ms.saturating_sub(SEGMENT_MAX_MS));
@@ -99,6 +102,24 @@ pub async fn segments<D: Disk>(
         let directory = Path::new(camera).join(day(day_ms));
         let listed = Listed::of(&volume.disk().list(&directory).await?);
         let known = |start_ms: u64| open.iter().any(|it| it.start_ms == start_ms);
+        if let Some(tier) = volume.tier() {
+            let is_here = |copy: &Closed| {
+                let of_closed = |closed: &Closed| closed.start_ms;
+                let mut here = listed
+                    .closed
+                    .iter()
+                    .map(of_closed)
+                    .chain(listed.open.clone());
+                here.any(|start_ms| start_ms == copy.start_ms)
+            };
+            let copies = tier.segments(camera, day_ms).await;
+            for copy in copies.iter().filter(|copy| !is_here(copy)) {
+                found.push(Found {
+                    is_copy: true,
+                    ..Found::of(directory.clone(), *copy)
+                });
+            }
+        }
         for closed in listed.closed.into_iter().filter(|it| !known(it.start_ms)) {
             found.push(Found::of(directory.clone(), closed));
         }
@@ -119,20 +140,22 @@ impl Found {
             bytes: closed.bytes,
             has_gaps: closed.gaps > 0,
             entries: None,
+            is_copy: false,
         }
     }
 
-    /// Its index, from memory or from the disk. `None` if it is damaged.
+    /// Its index, from memory, from the disk or from the store. `None` if it is damaged.
     ///
     /// # Errors
     ///
-    /// The disk's.
-    pub async fn entries<D: Disk>(&self, disk: &D) -> io::Result<Option<Vec<Entry>>> {
+    /// The disk's, or the store's.
+    pub async fn entries<D: Disk>(&self, volume: &Volume<D>) -> io::Result<Option<Vec<Entry>>> {
         if let Some(entries) = &self.entries {
             return Ok(Some(entries.clone()));
         }
         let path = self.directory.join(Name::Index(self.start_ms).to_string());
-        let bytes = disk.open(&path).await?.read(INDEX_BYTES_MAX, 0).await?;
+        let file = volume.open(&path, self.is_copy).await?;
+        let bytes = file.read(INDEX_BYTES_MAX, 0).await?;
         Ok(Index::read(&bytes).map(|index| index.entries))
     }
 }
@@ -162,7 +185,7 @@ pub async fn ranges<D: Disk>(
             });
             continue;
         }
-        match found.entries(volume.disk()).await {
+        match found.entries(volume).await {
             Ok(entries) => add(&mut pieces, &entries.unwrap_or_default()),
             // It was deleted meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

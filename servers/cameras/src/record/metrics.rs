@@ -4,6 +4,7 @@ use evenkeel_admin::metrics::{Families, Family, Kind, Rows, Value};
 
 use super::Recordings;
 use super::disk::Disk;
+use super::tier::TierStatus;
 
 const fn counter(
     name: &'static str,
@@ -79,6 +80,33 @@ const DELETED: Family = counter(
     &["volume", "reason"],
 );
 
+const COPIED: Family = counter(
+    "cameras_tier_segments_copied",
+    "Segments that were copied to a store",
+    &["tier"],
+);
+const COPIED_BYTES: Family = counter("cameras_tier_copied_bytes", "Their bytes", &["tier"]);
+const COPY_FAILURES: Family = counter(
+    "cameras_tier_failures",
+    "Attempts of copying or listing that failed",
+    &["tier"],
+);
+const MISSED: Family = counter(
+    "cameras_tier_segments_missed",
+    "Segments that a full disk lost before they were copied",
+    &["tier"],
+);
+const READ_BYTES: Family = counter(
+    "cameras_tier_read_bytes",
+    "Bytes that were read from a store",
+    &["tier"],
+);
+const READ_FAILURES: Family = counter(
+    "cameras_tier_read_failures",
+    "Reads from a store that failed",
+    &["tier"],
+);
+
 /// Adds what is known of recordings.
 pub fn add<D: Disk>(recordings: &Recordings<D>, families: &mut Families<'_>) {
     let cameras = recordings.cameras_status();
@@ -103,6 +131,7 @@ pub fn add<D: Disk>(recordings: &Recordings<D>, families: &mut Families<'_>) {
             }
         }
     });
+    add_tiers(recordings, families);
     let volumes = recordings.volumes_status();
     families.add(&HELD, |row| {
         for volume in &volumes {
@@ -132,4 +161,21 @@ pub fn add<D: Disk>(recordings: &Recordings<D>, families: &mut Families<'_>) {
             }
         }
     });
+}
+
+fn add_tiers<D: Disk>(recordings: &Recordings<D>, families: &mut Families<'_>) {
+    let tiers = recordings.tiers_status();
+    let mut add = |family, of: fn(&TierStatus) -> u64| {
+        families.add(family, |row| {
+            for tier in &tiers {
+                row(&[&tier.name], Value::Count(of(tier)));
+            }
+        });
+    };
+    add(&COPIED, |tier| tier.copied);
+    add(&COPIED_BYTES, |tier| tier.copied_bytes);
+    add(&COPY_FAILURES, |tier| tier.failures);
+    add(&MISSED, |tier| tier.missed);
+    add(&READ_BYTES, |tier| tier.read_bytes);
+    add(&READ_FAILURES, |tier| tier.read_failures);
 }

@@ -14,6 +14,7 @@
 //! - [`disk`]: the seam to the disk; [`volume`]: a disk with its rounds.
 //! - [`segment`] and `writer`: how files are written; [`recover`]: what a crash leaves.
 //! - [`listing`] and [`clip`]: what was recorded, and a part of it as one file.
+//! - [`tier`]: copies of segments in a store.
 //! - [`recordings`]: all of it together; [`report`] and [`metrics`]: how it is doing.
 
 pub mod backlog;
@@ -31,6 +32,7 @@ pub mod recover;
 pub mod report;
 pub mod retention;
 pub mod segment;
+pub mod tier;
 pub mod timeline;
 pub mod volume;
 mod writer;

@@ -5,6 +5,7 @@
 //!                          1764162300000.idx                    its index
 //!                          1764162360000.mp4                    one that is being written
 //! VOLUME/CAMERA/protected/1764160000000-1764163600000-ID         times that are kept
+//! VOLUME/CAMERA/uploading                                        what a copy to a store has begun
 //! ```
 //!
 //! Start and length are in milliseconds, the start since 1970-01-01 UTC. The day is the one in
@@ -14,6 +15,9 @@ use std::fmt;
 
 /// The directory of protected times in a camera's directory.
 pub const PROTECTED: &str = "protected";
+
+/// In a camera's directory, the file that says which object is being put together in a store.
+pub const UPLOAD: &str = "uploading";
 
 /// A segment that is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -14,6 +14,7 @@ use super::gap::{Gap, Reason};
 use super::queues::{Queue, Queues};
 use super::report::{Report, Reported};
 use super::retention::{CameraLimits, VolumeLimits};
+use super::tier::{Tier, TierStatus};
 use super::timeline::Timeline;
 use super::volume::{Volume, VolumeStatus};
 use super::writer::Writer;
@@ -116,7 +117,28 @@ impl<D: Disk> Recordings<D> {
         }
     }
 
-    /// Begins the rounds in which volumes are synced and trimmed.
+    /// Has the segments of a volume copied to a store. Before [`start`](Self::start).
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError::UnknownVolume`].
+    pub fn set_tier(&self, volume: &str, tier: &Arc<Tier>) -> Result<(), RecordError> {
+        let unknown = || RecordError::UnknownVolume(volume.to_owned());
+        let volume = self.volumes.get(volume).ok_or_else(unknown)?;
+        volume.set_tier(Arc::clone(tier));
+        Ok(())
+    }
+
+    /// How each store is doing that segments are copied to.
+    pub fn tiers_status(&self) -> Vec<TierStatus> {
+        let tiers = self.volumes.values().filter_map(|volume| volume.tier());
+        // Volumes may share one.
+        let tiers = tiers.map(|tier| tier.status());
+        let tiers: BTreeMap<_, _> = tiers.map(|status| (status.name.clone(), status)).collect();
+        tiers.into_values().collect()
+    }
+
+    /// Begins the rounds in which volumes are synced, trimmed and copied.
     pub fn start(&self) {
         let mut rounds = self.rounds();
         for volume in self.volumes.values() {
@@ -124,6 +146,10 @@ impl<D: Disk> Recordings<D> {
             rounds.push(evenkeel::spawn_in(Class::BULK, syncs));
             let trims = Arc::clone(volume).trim_rounds();
             rounds.push(evenkeel::spawn_in(Class::BULK, trims));
+            if let Some(tier) = volume.tier() {
+                let copies = Arc::clone(tier).copy_rounds(Arc::clone(volume));
+                rounds.push(evenkeel::spawn_in(Class::BULK, copies));
+            }
         }
     }
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use evenkeel::time::Instant;
@@ -18,6 +18,7 @@ use super::protect;
 use super::recover::{self, Listed};
 use super::retention::{CameraLimits, Holdings, Victim, VolumeLimits, Why, choose};
 use super::segment::{Ended, Progress};
+use super::tier::Tier;
 use crate::mp4::origin::unix_us;
 
 /// How often limits are looked at, besides when the disk is full.
@@ -37,6 +38,9 @@ pub struct Volume<D: Disk> {
     deletes: tokio::sync::Mutex<()>,
     /// Wakes the trimming round before its time.
     trim: Notify,
+    /// Where segments are copied, and told that there are some.
+    tier: OnceLock<Arc<Tier>>,
+    complete: Notify,
     counters: Counters,
 }
 
@@ -97,6 +101,8 @@ impl<D: Disk> Volume<D> {
             state: Mutex::default(),
             deletes: tokio::sync::Mutex::default(),
             trim: Notify::new(),
+            tier: OnceLock::new(),
+            complete: Notify::new(),
             counters: Counters::default(),
         })
     }
@@ -109,6 +115,22 @@ impl<D: Disk> Volume<D> {
     /// Its disk.
     pub fn disk(&self) -> &D {
         &self.disk
+    }
+
+    /// Has its segments copied there, from its rounds on.
+    pub(super) fn set_tier(&self, tier: Arc<Tier>) {
+        // Once, before the rounds begin.
+        _ = self.tier.set(tier);
+    }
+
+    /// Where its segments are copied.
+    pub fn tier(&self) -> Option<&Arc<Tier>> {
+        self.tier.get()
+    }
+
+    /// Waits until segments have been completed, for this time at most.
+    pub(super) async fn completed(&self, limit: Duration) {
+        _ = evenkeel::time::timeout(limit, self.complete.notified()).await;
     }
 
     /// How it is doing.
@@ -261,6 +283,11 @@ impl<D: Disk> Volume<D> {
                     let mut state = self.state();
                     forget(&mut state, &camera, &ended.progress);
                     state.holdings.add(&camera, ended.closed);
+                    drop(state);
+                    if let Some(tier) = self.tier() {
+                        tier.completed(&camera, ended.closed.start_ms);
+                    }
+                    self.complete.notify_one();
                 }
                 Err(failed) => {
                     error = Some(format!("cannot rename a segment of {camera}: {failed}"));
@@ -342,7 +369,8 @@ impl<D: Disk> Volume<D> {
         let directory = camera.join(day(victim.day_ms));
         let listed = Listed::of(&self.disk.list(&directory).await?);
         let protected = protect::list(&self.disk, camera).await?;
-        let chosen = choose(&listed.closed, &protected, victim.enough);
+        let mut chosen = choose(&listed.closed, &protected, victim.enough);
+        self.keep_what_is_not_copied(victim, &mut chosen);
         for segment in &chosen {
             self.delete_one(&directory, segment).await?;
             let place = Why::ALL.iter().position(|why| *why == victim.why);
@@ -369,6 +397,20 @@ impl<D: Disk> Volume<D> {
             _ = self.disk.remove_directory(&directory).await;
         }
         Ok(!chosen.is_empty())
+    }
+
+    /// What was not copied is not deleted, unless the disk would be full.
+    fn keep_what_is_not_copied(&self, victim: &Victim, chosen: &mut Vec<Closed>) {
+        let Some(tier) = self.tier() else {
+            return;
+        };
+        let is_copied = |segment: &Closed| tier.has_copied(&victim.camera, segment.start_ms);
+        if victim.why == Why::Reserve {
+            let missed = chosen.iter().filter(|segment| !is_copied(segment)).count();
+            tier.counters.missed.add(missed as u64);
+        } else {
+            chosen.retain(is_copied);
+        }
     }
 
     /// The segment goes first: an index alone is removed by recovery.

@@ -192,7 +192,11 @@ pub(super) async fn recordings(
     let volume = served.volume(&camera)?;
     let listed = on_disk(&volume, listing::ranges(&volume, &camera, from, until)).await?;
     let (ranges, gaps) = listed.map_err(failed)?;
-    Ok(Json(json!({ "ranges": ranges, "gaps": gaps })))
+    // What a store has is missing then, and not lost.
+    let is_incomplete = volume.tier().is_some_and(|tier| tier.is_unreachable());
+    Ok(Json(
+        json!({ "ranges": ranges, "gaps": gaps, "tier_unreachable": is_incomplete }),
+    ))
 }
 
 pub(super) async fn protected(
@@ -276,9 +280,11 @@ pub(super) async fn volumes(
     }
     let recordings = served.watch.recordings.as_ref();
     let volumes = recordings.map(|recordings| recordings.volumes_status());
+    let tiers = recordings.map(|recordings| recordings.tiers_status());
     let waiting = recordings.map_or(0, |recordings| recordings.waiting_bytes());
     Ok(Json(json!({
         "volumes": volumes.unwrap_or_default(),
+        "tiers": tiers.unwrap_or_default(),
         "waiting_bytes": waiting,
     })))
 }

@@ -337,7 +337,8 @@ fn schemas() -> Value {
             object(json!({ "user": text, "password": text }), &["user", "password"]),
         ] },
         "Camera": object(
-            json!({ "url": text, "user": text, "password": text, "delivery": text,
+            json!({ "url": text, "onvif": text, "profile": text, "user": text, "password": text,
+                "fingerprint": text, "delivery": text,
                 "transport": { "enum": ["tcp", "udp"] }, "record": record }),
             &[],
         ),
@@ -373,10 +374,13 @@ mod tests {
 
     #[test]
     fn a_camera_by_its_schema_is_taken_and_each_of_its_keys_is_known() {
-        let good = json!({ "url": "rtsp://192.0.2.7/", "user": "u", "password": "p",
-            "delivery": "5ms", "transport": "udp",
+        let mut good = json!({ "onvif": "https://192.0.2.7/", "profile": "main", "user": "u",
+            "password": "p", "fingerprint": "0a".repeat(32), "delivery": "5ms", "transport": "udp",
             "record": { "volume": "disk", "keep": "7d", "size": "1GiB" } });
         Added::read(good.clone()).unwrap();
+        let url = json!("rtsp://192.0.2.7/");
+        Added::read(json!({ "url": url })).unwrap();
+        good["url"] = url;
         let properties = &schemas()["Camera"]["properties"];
         let keys =
             |of: &Value| -> Vec<String> { of.as_object().unwrap().keys().cloned().collect() };

@@ -10,4 +10,7 @@ mod page;
 mod real;
 mod requests;
 mod sockets;
+#[path = "../shared/store.rs"]
+mod store;
+mod stores;
 mod support;

@@ -80,6 +80,11 @@ impl Program {
     /// Ends it, and starts it again.
     pub(crate) fn restart(&mut self) {
         self.terminate();
+        self.start_again();
+    }
+
+    /// Starts it again after its end.
+    pub(crate) fn start_again(&mut self) {
         self.program = begin(self.directory.path());
         self.until_ready();
     }
