@@ -278,3 +278,83 @@ fn full_disks_keep_the_newest_without_a_hole() {
         segments.iter().for_each(probe);
     }
 }
+
+/// Half of the cameras record on a disk that takes 80 % of what they send, with what a file system
+/// writes about files, half on another one.
+#[test]
+#[ignore = "takes half a minute, and needs root, to limit a disk"]
+fn a_disk_that_takes_too_little_costs_its_cameras_whole_groups_and_others_nothing() {
+    let (image, good) = (
+        tempfile::NamedTempFile::new().unwrap(),
+        tempfile::tempdir().unwrap(),
+    );
+    // A hundred pictures of 4 000 bytes a second, of three cameras.
+    let slow = Mounted::slow(image.path(), 512, 3 * 400_000 * 8 / 10);
+    let simulator = simulator();
+    let mut config = format!(
+        "[recording]\nmemory = \"16MiB\"\ncamera_memory = \"1MiB\"\n[watch]\n\
+         listen = \"127.0.0.1:0\"\n[volume.slow]\npath = {:?}\nreserve = \"1MiB\"\n\
+         [volume.good]\npath = {:?}\nreserve = \"1MiB\"\n",
+        slow.at(),
+        good.path()
+    );
+    for camera in 0..CAMERAS {
+        let (url, volume) = (simulator.url(camera), ["slow", "good"][camera % 2]);
+        config +=
+            &format!("[camera.cam{camera}]\nurl = {url:?}\nrecord = {{ volume = {volume:?} }}\n");
+    }
+    let mut program = Program::start(&config);
+    // Who watches a camera of the slow disk misses nothing.
+    let mut viewer = program.watch("cam0");
+    let mut before = viewer.media().sequence();
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(25) {
+        let now = viewer.media().sequence();
+        assert_eq!(now, before.wrapping_add(1));
+        before = now;
+    }
+    drop(viewer);
+    drop(simulator);
+    until("what waited is written", || {
+        json(&program, "/api/volumes")["waiting_bytes"] == 0
+    });
+    let said = json(&program, "/api/cameras");
+    let lost: Vec<Value> = said["cameras"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|camera| camera["recording"]["lost_gops"].clone())
+        .collect();
+    program.terminate();
+    for (camera, lost) in lost.iter().enumerate() {
+        let disk = [Path::new(slow.at()), good.path()][camera % 2];
+        let (missing, gaps) = missing(&disk.join(format!("cam{camera}")));
+        println!("cam{camera}: groups missing {missing}, gaps {gaps}, {lost}");
+        if camera % 2 == 1 {
+            assert_eq!((missing, gaps, lost), (0, 0, &serde_json::json!({})));
+            continue;
+        }
+        assert_eq!(
+            *lost,
+            serde_json::json!({ "slow_disk": missing }),
+            "cam{camera}"
+        );
+        assert!(missing > 0 && gaps > 0, "the disk took all of it");
+    }
+}
+
+/// How many groups are missing between the pictures of a camera's files, and how many gaps these
+/// say they have. Each file is decoded.
+fn missing(camera: &Path) -> (u64, u32) {
+    let read = segments(camera, &Sent::of(&Stream::synthetic(10, 4_000)));
+    let numbers: Vec<u32> = read.iter().flat_map(|it| it.numbers.clone()).collect();
+    let mut missing = 0;
+    for pair in numbers.windows(2).filter(|pair| pair[1] != pair[0] + 1) {
+        // Key frames within half a second of a group's begin no other one.
+        let is_whole = pair[1] > pair[0] && pair[0] % 50 == 49 && pair[1].is_multiple_of(50);
+        assert!(is_whole, "{pair:?} in {camera:?}");
+        missing += u64::from(pair[1] - pair[0] - 1) / 50;
+    }
+    read.iter().for_each(probe);
+    (missing, read.iter().map(|it| it.gaps).sum())
+}
