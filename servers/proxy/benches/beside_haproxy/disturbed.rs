@@ -17,7 +17,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use super::clients::{Kept, connect};
 use super::proxies::{Kind, Machine, NAME, Proxy};
 use super::rows::Rows;
-use super::{Plan, Result};
+use super::{Plan, Result, priority};
 
 /// How many clients ask, and how long each waits before it asks again.
 const CLIENTS: usize = 2;
@@ -84,6 +84,7 @@ fn measured(machine: &Machine, proxy: &Proxy, beside: Beside, length: Duration) 
     // Relaxed: a flag that may be seen late, and a number that is read when all have ended.
     let goes_on = || !is_over.load(Ordering::Relaxed);
     let other = || -> Result<()> {
+        priority::last();
         let began = Instant::now();
         for number in 1.. {
             if !goes_on() {
@@ -132,9 +133,10 @@ fn measured(machine: &Machine, proxy: &Proxy, beside: Beside, length: Duration) 
 
 /// Asks again and again over a connection that is kept.
 fn asked(proxy: &Proxy, length: Duration) -> Result<Latencies> {
+    priority::first();
     let mut latencies = Latencies::new();
     let mut buffer = vec![0; 4_096];
-    let mut kept = Kept::connect(proxy.http)?;
+    let mut kept = Kept::connect(proxy.prompt)?;
     let began = Instant::now();
     while began.elapsed() < length {
         let asked = Instant::now();

@@ -6,14 +6,18 @@
 //! the same timeouts, and a log of all requests and connections in a file, in the format that it
 //! has by itself. HAProxy may use connections to servers again for any client, as ours does. It is
 //! measured as it comes, without splicing, with splicing, and for bytes also with larger buffers.
+//! What measures the time of an answer goes before all others, and what makes a load beside it
+//! after them (`priority`).
 //!
 //! The targets are what this project means to keep. They are printed beside the figures, and
 //! nothing fails by them.
 
 mod costs;
+mod crowd;
 mod disturbed;
 mod memory;
 mod mixed;
+mod priority;
 mod proxies;
 mod rows;
 
@@ -34,6 +38,9 @@ struct Arguments {
     /// The program of HAProxy
     #[arg(long, default_value = "haproxy")]
     haproxy: String,
+    /// Workers of evenkeel-proxy that wake go before all ordinary threads
+    #[arg(long)]
+    real_time: bool,
     /// Measure only the rows with this in their names
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
@@ -43,7 +50,15 @@ fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let mut results = arguments.json.begin("beside_haproxy")?;
     println!("HAProxy is {}", version(&arguments.haproxy)?);
-    let machine = Machine::new(&arguments.haproxy)?;
+    if !std::thread::spawn(priority::first)
+        .join()
+        .is_ok_and(|is_first| is_first)
+    {
+        eprintln!(
+            "probes are ordinary threads, and see their own delays: real-time is not allowed"
+        );
+    }
+    let machine = Machine::new(&arguments.haproxy, arguments.real_time)?;
     let plan = Plan {
         machine: &machine,
         rounds: &arguments.rounds,

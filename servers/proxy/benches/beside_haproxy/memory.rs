@@ -1,6 +1,5 @@
 //! The memory of a connection that waits: what a fresh process has more of, with thousands of them.
 
-use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -52,23 +51,32 @@ fn kept(_: &Machine, proxy: &Proxy) -> Result<f64> {
     Ok(more / CONNECTIONS as f64)
 }
 
+/// So many connect at once: more than wait in a backlog would be turned away by the system.
+const BATCH: usize = 100;
+
 fn silent(machine: &Machine, proxy: &Proxy) -> Result<f64> {
     machine.origins.let_go();
-    let some = |count: usize| -> Result<Vec<TcpStream>> {
-        let before = machine.origins.held();
-        let all = (0..count).map(|_| connect(proxy.silent)).collect();
-        let began = Instant::now();
-        while machine.origins.held() < before + count {
-            if began.elapsed() > LIMIT {
-                return Err("connections do not get to their server".into());
+    let mut all = Vec::with_capacity(CONNECTIONS + 1);
+    let mut grow = |count: usize| -> Result<()> {
+        while all.len() < count {
+            let more = BATCH.min(count - all.len());
+            for _ in 0..more {
+                all.push(connect(proxy.silent)?);
             }
-            thread::sleep(Duration::from_millis(5));
+            let began = Instant::now();
+            while machine.origins.held() < all.len() {
+                if began.elapsed() > LIMIT {
+                    let (held, made) = (machine.origins.held(), all.len());
+                    return Err(format!("{held} connections of {made} got to their server").into());
+                }
+                thread::sleep(Duration::from_millis(1));
+            }
         }
-        all
+        Ok(())
     };
-    let first = some(1)?;
+    grow(1)?;
     let before = proxy.resident_bytes()?;
-    let all = (first, some(CONNECTIONS)?);
+    grow(CONNECTIONS + 1)?;
     let more = proxy.resident_bytes()? - before;
     drop(all);
     machine.origins.let_go();

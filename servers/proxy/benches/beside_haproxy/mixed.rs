@@ -11,13 +11,35 @@ use evenkeel_measure::rounds::alternate;
 use super::clients::Kept;
 use super::proxies::{Kind, Proxy};
 use super::rows::Rows;
-use super::{Plan, Result};
+use super::{Plan, Result, priority};
 
 /// How many clients fetch megabytes, and how many five bytes.
 const CLIENTS: [(bool, usize); 2] = [(true, 8), (false, 4)];
 
-/// How many connections wait beside the load, or without it.
-const IDLE: usize = 8_000;
+/// How many connections there are beside the load, or without it.
+const MANY: usize = 8_000;
+
+/// What else there is while the operator asks.
+#[derive(Clone, Copy)]
+struct Beside {
+    /// Connections that wait.
+    idle: usize,
+    /// Connections that ask again as soon as they are answered.
+    busy: usize,
+    /// The mixed load.
+    is_loaded: bool,
+}
+
+const NOTHING: Beside = Beside {
+    idle: 0,
+    busy: 0,
+    is_loaded: false,
+};
+
+const MIXED: Beside = Beside {
+    is_loaded: true,
+    ..NOTHING
+};
 
 /// The pause between two questions of the operator.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -36,7 +58,7 @@ pub(crate) fn rates(plan: &Plan<'_>) -> Result<Rows> {
     let mut rows = Rows::new(what, &KINDS, 0);
     let names = ["mixed: megabytes", "mixed: small answers"];
     if names.iter().any(|name| plan.wants(name)) {
-        let all = measured(plan, 0, true)?;
+        let all = measured(plan, MIXED)?;
         for (name, of) in names
             .iter()
             .zip([|m: &Mixed| m.megabytes, |m: &Mixed| m.small])
@@ -50,15 +72,24 @@ pub(crate) fn rates(plan: &Plan<'_>) -> Result<Rows> {
 pub(crate) fn answers(plan: &Plan<'_>) -> Result<Rows> {
     let what = "how long an operator waits for an answer, in us: less is better";
     let mut rows = Rows::new(what, &KINDS, 0);
+    let waiting = |beside| Beside {
+        idle: MANY,
+        ..beside
+    };
+    let busy = Beside {
+        busy: MANY,
+        ..NOTHING
+    };
     let loads = [
-        ("admin: alone", 0, false, ""),
-        ("admin: 8000 connections", IDLE, false, "<= 0.20"),
-        ("admin: mixed load", 0, true, "<= 0.10"),
-        ("admin: mixed load, 8000 connections", IDLE, true, ""),
+        ("admin: alone", NOTHING, ""),
+        ("admin: 8000 that wait", waiting(NOTHING), ""),
+        ("admin: 8000 that ask", busy, "<= 0.20"),
+        ("admin: mixed load", MIXED, "<= 0.10"),
+        ("admin: mixed load, 8000 that wait", waiting(MIXED), ""),
     ];
-    for (name, idle, is_loaded, target) in loads {
+    for (name, beside, target) in loads {
         if plan.wants(name) {
-            let all = measured(plan, idle, is_loaded)?;
+            let all = measured(plan, beside)?;
             for percent in [50, 99] {
                 let of = |mixed: &Mixed| mixed.answers.percentile(percent).as_secs_f64() * 1e6;
                 let targets = if percent == 99 { &[target][..] } else { &[] };
@@ -74,20 +105,27 @@ fn figures(all: &[Vec<Mixed>], of: impl Fn(&Mixed) -> f64) -> Vec<Vec<f64>> {
     all.iter().map(rounds).collect()
 }
 
-fn measured(plan: &Plan<'_>, idle: usize, is_loaded: bool) -> Result<Vec<Vec<Mixed>>> {
+fn measured(plan: &Plan<'_>, beside: Beside) -> Result<Vec<Vec<Mixed>>> {
     let length = plan.rounds.sample(Duration::from_millis(1_600));
     let mut buffer = vec![0; 64 * 1_024];
     alternate(plan.rounds.rounds(), &KINDS, |&kind| {
         let proxy = plan.machine.start(kind)?;
-        let idle = (0..idle).map(|_| {
+        let idle = (0..beside.idle).map(|_| {
             let mut kept = Kept::connect(proxy.http)?;
             kept.ask(false, &mut buffer)?;
             Ok(kept)
         });
         let idle = idle.collect::<Result<Vec<_>>>()?;
-        let mixed = mixed(&proxy, length, is_loaded);
-        drop(idle);
-        mixed
+        let crowd = &plan.machine.crowd;
+        let busy = crowd.ask(proxy.crowded, beside.busy)?;
+        let before = busy.answers();
+        let mixed = mixed(&proxy, length, beside.is_loaded)?;
+        let answers = busy.answers() - before;
+        if !busy.all_go_on() || answers < beside.busy {
+            return Err(format!("a crowd was answered {answers} times, and is not whole").into());
+        }
+        drop((idle, busy));
+        Ok(mixed)
     })
 }
 
@@ -96,6 +134,7 @@ fn mixed(proxy: &Proxy, length: Duration, is_loaded: bool) -> Result<Mixed> {
     let counts = [AtomicU64::new(0), AtomicU64::new(0)];
     // Relaxed: numbers that are read when all have ended, and a flag that may be seen late.
     let client = |for_much: bool, count: &AtomicU64| -> Result<()> {
+        priority::last();
         let mut buffer = vec![0; 256 * 1_024];
         let mut kept = Kept::connect(proxy.http)?;
         while !is_over.load(Ordering::Relaxed) {
@@ -105,6 +144,7 @@ fn mixed(proxy: &Proxy, length: Duration, is_loaded: bool) -> Result<Mixed> {
         Ok(())
     };
     let operator = || {
+        priority::first();
         let mut answers = Latencies::new();
         let began = Instant::now();
         while began.elapsed() < length {
@@ -120,7 +160,10 @@ fn mixed(proxy: &Proxy, length: Duration, is_loaded: bool) -> Result<Mixed> {
             let each = (0..number).map(|_| scope.spawn(|| client(*for_much, count)));
             clients.extend(each);
         }
-        let answers: Result<Latencies> = operator();
+        let answers: Result<Latencies> = match scope.spawn(operator).join() {
+            Ok(answers) => answers,
+            Err(_) => Err("the operator has panicked".into()),
+        };
         is_over.store(true, Ordering::Relaxed);
         for client in clients {
             client.join().map_err(|_| "a client has panicked")??;

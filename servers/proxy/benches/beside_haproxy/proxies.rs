@@ -1,7 +1,7 @@
 //! The proxies: how they are started, and what their processes have used.
 
 use std::fs::{self, File, Permissions};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
@@ -11,11 +11,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::time::{clock_getcpuclockid, clock_gettime};
+use nix::unistd::Pid;
 use rustls::pki_types::CertificateDer;
 
-use super::Result;
 use super::clients::{LIMIT, Reached};
+use super::crowd::Crowd;
 use super::origins::Origins;
+use super::{Result, priority};
 
 /// Which proxy, and how it is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,14 +80,19 @@ const CERTIFICATE: &str = "both.pem";
 /// Where the proxies run.
 pub(crate) struct Machine {
     haproxy: String,
+    /// Whether workers of ours have real-time priority.
+    real_time: bool,
     directory: tempfile::TempDir,
     pub(crate) origins: Origins,
+    /// Threads that go before all others, so that a probe sees no delay of theirs.
+    prompt: Origins,
+    pub(crate) crowd: Crowd,
     /// Of listeners with TLS, whose file has the key, too.
     pub(crate) certificate: CertificateDer<'static>,
 }
 
 impl Machine {
-    pub(crate) fn new(haproxy: &str) -> Result<Self> {
+    pub(crate) fn new(haproxy: &str, real_time: bool) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let key = rcgen::KeyPair::generate()?;
         let params = rcgen::CertificateParams::new(vec![NAME.to_owned()])?;
@@ -96,8 +104,11 @@ impl Machine {
         fs::set_permissions(&path, Permissions::from_mode(0o600))?;
         Ok(Self {
             haproxy: haproxy.to_owned(),
+            real_time,
             directory,
             origins: Origins::start()?,
+            prompt: prompt()?,
+            crowd: Crowd::start()?,
             certificate: certificate.der().clone(),
         })
     }
@@ -141,8 +152,9 @@ impl Machine {
             format!("[[pool.{name}.server]]\nname = \"s\"\naddress = \"{address}\"\n")
         };
         let mut text = format!(
-            "[process]\nworkers = 1\nconnections_max = 9000\nadmin_socket = \"{}\"\n\
-             [log.all]\nto = \"file:{}\"\n{OURS}",
+            "[process]\nworkers = 1\nreal_time = {}\nconnections_max = 9000\n\
+             admin_socket = \"{}\"\n[log.all]\nto = \"file:{}\"\n{OURS}",
+            self.real_time,
             files.admin.display(),
             files.log.display()
         );
@@ -174,18 +186,22 @@ impl Machine {
             Some(silent),
             Some(tls),
             Some(computed),
+            Some(crowded),
+            Some(prompt),
         ] = bound
         else {
             return Err("the proxy does not begin".into());
         };
-        let bound = [http, tcp, silent, tls, computed];
+        let bound = [http, tcp, silent, tls, computed, crowded, prompt];
         Ok(Proxy::new(child, files, bound))
     }
 
     fn theirs(&self, kind: Kind, files: Files) -> Result<Proxy> {
         // It has no way to say which port it was given.
         let free = || TcpListener::bind("127.0.0.1:0")?.local_addr();
-        let bound = [free()?, free()?, free()?, free()?, free()?];
+        let bound = [(); LISTENERS].map(|()| free());
+        let bound: Vec<SocketAddr> = bound.into_iter().collect::<io::Result<_>>()?;
+        let bound: [_; LISTENERS] = bound.try_into().map_err(|_| "an address for each")?;
         let mut text = HAPROXY.replace(
             "defaults\n",
             &format!("  stats socket {}\ndefaults\n", files.admin.display()),
@@ -240,12 +256,23 @@ impl Machine {
             ("silent", "tcp", self.origins.silent),
             ("tls", "http", self.origins.http),
             ("computed", "http", self.origins.http),
+            ("crowded", "http", self.crowd.origin),
+            ("prompt", "http", self.prompt.http),
         ]
     }
 }
 
+/// Servers whose threads inherit the priority of the one that starts them.
+fn prompt() -> Result<Origins> {
+    let started = thread::spawn(|| {
+        priority::first();
+        Origins::start()
+    });
+    started.join().map_err(|_| "a thread has panicked")?
+}
+
 /// How many listeners a proxy has.
-const LISTENERS: usize = 5;
+const LISTENERS: usize = 7;
 
 /// The files of a proxy.
 struct Files {
@@ -268,11 +295,15 @@ pub(crate) struct Proxy {
     pub(crate) tls: SocketAddr,
     /// The same, and compresses text.
     pub(crate) computed: SocketAddr,
+    /// To the one of thousands of clients.
+    pub(crate) crowded: SocketAddr,
+    /// To the one that goes before all others.
+    pub(crate) prompt: SocketAddr,
 }
 
 impl Proxy {
     fn new(child: Child, files: Files, bound: [SocketAddr; LISTENERS]) -> Self {
-        let [http, tcp, silent, tls, computed] = bound;
+        let [http, tcp, silent, tls, computed, crowded, prompt] = bound;
         Self {
             child,
             files,
@@ -281,6 +312,8 @@ impl Proxy {
             silent,
             tls,
             computed,
+            crowded,
+            prompt,
         }
     }
 
@@ -289,15 +322,11 @@ impl Proxy {
         Ok(fs::metadata(&self.files.log)?.len())
     }
 
-    /// What its threads have used so far of the processors, in microseconds.
+    /// What it has used so far of the processors, in microseconds, with threads that have ended.
     pub(crate) fn processor_us(&self) -> Result<f64> {
-        let mut ns = 0.0;
-        for thread in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
-            let text = fs::read_to_string(thread?.path().join("schedstat"))?;
-            let first = text.split(' ').next().unwrap_or_default();
-            ns += first.parse::<f64>()?;
-        }
-        Ok(ns / 1_000.0)
+        let process = i32::try_from(self.child.id())?;
+        let used = clock_gettime(clock_getcpuclockid(Pid::from_raw(process))?)?;
+        Ok(Duration::from(used).as_secs_f64() * 1e6)
     }
 
     /// The memory that it has in use, in bytes.
