@@ -1,17 +1,16 @@
 //! Forwards a body that is compressed on its way.
 //!
 //! What has come is passed on before more is waited for, so that a stream of events stays one. The
-//! work is done in slices, between which others of the class may run, and is charged to it.
+//! work is done in pieces, by tasks of the same class that compute, so that no worker waits for it.
 
 use std::io;
 
 use bytes::{Buf, BytesMut};
-use evenkeel::task::checkpoint;
 
 use super::body::{Broken, Transfer};
 use super::chunks::{Decoder, Recode};
 use super::framing::Framing;
-use crate::compress::{SLICE_BYTES, Squeeze};
+use crate::compress::{Squeeze, push};
 
 /// How much is gathered before it is written.
 const OUT_BYTES: usize = 16 * 1_024;
@@ -32,18 +31,13 @@ impl Transfer<'_> {
         let (mut plain, mut coded) = (Vec::new(), Vec::new());
         loop {
             let mut is_whole = source.take(self.buffer, &mut plain)?;
-            for slice in plain.chunks(SLICE_BYTES) {
-                squeeze
-                    .encoder
-                    .push(slice, &mut coded)
-                    .map_err(Broken::From)?;
-                if coded.len() >= OUT_BYTES {
-                    self.chunk(&mut coded);
-                    self.flush().await?;
-                }
-                checkpoint().await;
-            }
+            let pushed = push(squeeze, plain, coded).await;
+            (squeeze, plain, coded) = pushed.map_err(Broken::From)?;
             plain.clear();
+            if coded.len() >= OUT_BYTES {
+                self.chunk(&mut coded);
+                self.flush().await?;
+            }
             if !is_whole {
                 is_whole = match self.read_more(&mut squeeze, &mut coded).await {
                     Ok(()) => false,

@@ -1,14 +1,16 @@
 //! The beginning of a connection over TLS, on both sides.
 //!
 //! A handshake costs more processor time than anything else that a stranger can ask for with a few
-//! bytes. It waits between its steps ([`super::places`]), and gives way after each.
+//! bytes. It waits between its steps ([`super::places`]), and gives way after each. The steps with
+//! keys and signatures take some tenths of a millisecond: they are done by tasks that compute, for
+//! which no worker waits.
 
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use evenkeel::task::checkpoint;
+use evenkeel::task::{self, checkpoint};
 use rustls::{ClientConnection, HandshakeKind, ServerConnection};
 
 use super::client_side::Connector;
@@ -48,7 +50,7 @@ pub async fn accept(
         Ok(connection) => connection,
         Err(error) => return Err(Failure::Tls(error, socket)),
     };
-    let session = Session::new(socket, connection.into(), begun);
+    let mut session = Session::new(socket, connection.into(), begun);
     let mut is_first = true;
     while session.with(|tls| tls.is_handshaking()) {
         let received = poll_fn(|cx| session.poll_receive(cx));
@@ -61,9 +63,16 @@ pub async fn accept(
             Err(error) if is_first && is_end(&error) => return Err(Failure::Silent),
             Err(error) => return Err(Failure::Broken(error)),
         }
-        is_first = false;
         let permit = place.permit().await;
-        let processed = session.process();
+        is_first = false;
+        let processed = match session.is_nearly_done() {
+            true => session.process(),
+            false => {
+                let (back, processed) = apart(session).await.map_err(Failure::Broken)?;
+                session = back;
+                processed
+            }
+        };
         drop(permit);
         if let Err(error) = processed {
             session.push_now();
@@ -74,6 +83,20 @@ pub async fn accept(
         flushed.map_err(Failure::Shed)?.map_err(Failure::Broken)?;
     }
     Ok(session)
+}
+
+/// Takes what has come of a handshake in a task of its own.
+///
+/// # Errors
+///
+/// The task has ended before: it has panicked, or the runtime ends.
+async fn apart(session: Session) -> io::Result<(Session, Result<(), rustls::Error>)> {
+    let task = task::Builder::new().name("handshake").computes(true);
+    let task = task.spawn(async move {
+        let processed = session.process();
+        (session, processed)
+    });
+    task.await.map_err(io::Error::other)
 }
 
 fn is_end(error: &io::Error) -> bool {

@@ -19,7 +19,8 @@
 //! 2. When the client has sent something, the handshake waits for a permit, in the order of
 //!    arrival.
 //! 3. There are as many permits as workers, so that in the queue of its class there are never more
-//!    handshakes than that, however many have come: other tasks of the class wait for one each.
+//!    handshakes than that, however many have come: other tasks of the class wait for one each. It
+//!    computes in the heavy pool, so that no worker is held up.
 //! 4. What is to be sent is sent without a permit.
 //!
 //! Places and permits are counted for each listener, so that one listener's flood is not another's.

@@ -31,6 +31,9 @@ const READ_BYTES: usize = 2 * (16 * 1_024 + 256);
 /// How much is encrypted at once, and held back at most: four records.
 const WRITE_BYTES: usize = 64 * 1_024;
 
+/// The last message of a client of TLS 1.3, with the one that TLS 1.2 had before it, is shorter.
+const FINISHED_BYTES_MAX: usize = 128;
+
 /// The stream was cut off: it has ended without `close_notify`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the TLS connection was cut off, without a close_notify: something may be missing")]
@@ -101,6 +104,15 @@ impl Session {
             }
         }
         Poll::Ready(Ok(state.incoming[0]))
+    }
+
+    /// Whether what has come of a handshake is only to be compared: the last message of TLS 1.3, by
+    /// a client without a certificate, which is short.
+    pub(super) fn is_nearly_done(&self) -> bool {
+        let state = self.state();
+        let is_3 = state.tls.protocol_version() == Some(rustls::ProtocolVersion::TLSv1_3);
+        let has_keys = state.tls.negotiated_key_exchange_group().is_some();
+        is_3 && has_keys && state.incoming.len() <= FINISHED_BYTES_MAX
     }
 
     /// Takes all that has come of a handshake. What is to be sent then waits to be flushed.

@@ -1,7 +1,7 @@
 //! Answers that are compressed on their way, where a client or a server speaks HTTP/2.
 //!
 //! As between two that speak HTTP/1.1 (`http::squeeze`): what has come is passed on before more is
-//! waited for, and the work is done in slices, between which others of the class may run.
+//! waited for, and the work is done by tasks that compute, so that no worker waits for it.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -10,7 +10,6 @@ use std::task::Poll;
 
 use ::http::{HeaderMap, HeaderValue, header};
 use bytes::Bytes;
-use evenkeel::task::checkpoint;
 
 use super::super::exchange::Plan;
 use super::super::framing::Framing;
@@ -19,7 +18,7 @@ use super::body::{Broken, Piece, deliver};
 use super::held::All;
 use super::sink::Sink;
 use super::source::Source;
-use crate::compress::{Form, SLICE_BYTES, Squeeze, weak};
+use crate::compress::{Form, Squeeze, push, weak};
 use crate::counters::Counter;
 
 /// How much is gathered before it is sent.
@@ -110,13 +109,10 @@ pub(super) async fn squeezed(
             Piece::Last(bytes) => (bytes, Some(HeaderMap::new())),
             Piece::End(trailers) => (Bytes::new(), Some(trailers)),
         };
-        for slice in bytes.chunks(SLICE_BYTES) {
-            let pushed = squeeze.encoder.push(slice, &mut out.coded);
-            pushed.map_err(Broken::From)?;
-            if out.coded.len() >= OUT_BYTES {
-                out.send(sink).await?;
-            }
-            checkpoint().await;
+        let pushed = push(squeeze, bytes, std::mem::take(&mut out.coded)).await;
+        (squeeze, _, out.coded) = pushed.map_err(Broken::From)?;
+        if out.coded.len() >= OUT_BYTES {
+            out.send(sink).await?;
         }
         if let Some(trailers) = trailers {
             let finished = squeeze.encoder.finish(&mut out.coded);
