@@ -43,6 +43,7 @@ fn begin(path: &Path, predecessor: &mut Option<Predecessor>) -> Outcome {
     if let Some(events) = config.process.get_ref().io_check_events {
         builder.io_check_events(events);
     }
+    builder.real_time_workers(config.process.get_ref().real_time);
     for (name, class) in &config.classes {
         builder.class(name, class.get_ref().into());
     }

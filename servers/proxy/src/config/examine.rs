@@ -79,6 +79,12 @@ impl Examiner<'_> {
                 "process.io_check_bound has to be from 10us to 1s",
             );
         }
+        // As the runtime has it: a worker gives the priority up after so long.
+        let bout = Duration::from_millis(2);
+        if process.real_time && process.io_check_bound.is_some_and(|bound| bound > bout) {
+            let said = "process.io_check_bound has to be 2ms or less with process.real_time";
+            self.say(at.clone(), said);
+        }
         let events = process.io_check_events;
         if events.is_some_and(|events| !(1..=65_536).contains(&events)) {
             self.say(

@@ -84,6 +84,8 @@ pub struct Process {
     pub io_check_bound: Option<Duration>,
     /// Events that an I/O check takes at most; as many as the runtime has it, if it is not given.
     pub io_check_events: Option<usize>,
+    /// Workers that wake go before every ordinary thread of the machine.
+    pub real_time: bool,
     /// Connections of clients, of all listeners together. More wait to be accepted.
     pub connections_max: usize,
     /// How long connections may go on after the signal to end.
@@ -112,6 +114,7 @@ impl Default for Process {
             workers: None,
             io_check_bound: None,
             io_check_events: None,
+            real_time: false,
             connections_max: 20_000,
             drain: Duration::from_secs(30),
             upgrade_timeout: Duration::from_secs(30),

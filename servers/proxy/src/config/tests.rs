@@ -98,7 +98,7 @@ const ROUTE: &str = "[[listener.web.route]]";
 const SERVER: &str = "[[pool.app.server]]";
 
 /// Changes of the good configuration, the line that is wrong then, and a word of the message.
-const WRONG: [(&str, &str, &str, &str); 21] = [
+const WRONG: [(&str, &str, &str, &str); 22] = [
     ("head = \"2s\"", "haed = \"2s\"", "haed = \"2s\"", "haed"),
     (
         "head = \"2s\"",
@@ -161,6 +161,12 @@ const WRONG: [(&str, &str, &str, &str); 21] = [
         "io_check_bound = \"5us\"",
         "[process]",
         "process.io_check_bound has to be from 10us",
+    ),
+    (
+        "drain = \"5s\"",
+        "real_time = true\nio_check_bound = \"3ms\"",
+        "[process]",
+        "process.io_check_bound has to be 2ms or less with process.real_time",
     ),
     (
         "drain = \"5s\"",
