@@ -6,9 +6,11 @@
 //! time, so that one who has taken much at once, if only into the system's buffers, may not rest on
 //! that.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::num::NonZeroU64;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use evenkeel::time::{Instant, timeout};
@@ -46,7 +48,8 @@ impl Patience {
         }
     }
 
-    /// Waits for this as long as there is time.
+    /// Waits for this as long as there is time. What is ready at once is not waited for, and costs
+    /// no look at a clock.
     ///
     /// # Errors
     ///
@@ -55,6 +58,10 @@ impl Patience {
         &mut self,
         future: impl Future<Output = io::Result<T>>,
     ) -> io::Result<T> {
+        let mut future = pin!(future);
+        if let Poll::Ready(result) = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await {
+            return result;
+        }
         let began = Instant::now();
         let result = timeout(self.left, future).await;
         self.note(began.elapsed());

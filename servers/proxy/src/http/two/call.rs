@@ -149,8 +149,8 @@ pub(super) async fn exchange(call: &mut Call<'_>, plan: &Plan) -> Result<End, Re
         let began = plan.note.as_ref().map(|_| Instant::now());
         let called = tokio::select! {
             biased;
-            _ = call.reply.gone() => return Ok(End::Close),
             called = reach((front, ends), plan, repeats == 0, &mut tried) => called?,
+            _ = call.reply.gone() => return Ok(End::Close),
         };
         let (lease, is_reused) = match &called {
             Called::One(dialled) => (&dialled.lease, dialled.is_reused),
@@ -232,8 +232,10 @@ async fn once(call: &mut Call<'_>, plan: &Plan, called: Called) -> Result<End, T
             let awaited = Awaited::one(&stream, &mut arrived, &counters.bytes_out);
             let done = match both(call, plan, &server, sink, awaited).await? {
                 Whole::Done(done) => done,
+                // Few requests ask for another protocol: the others keep no room for it.
                 Whole::Opened(answer) => {
-                    opened(call, plan, (&server, &stream), answer, &mut arrived).await?
+                    let origin = (&*server, &stream);
+                    Box::pin(opened(call, plan, origin, answer, &mut arrived)).await?
                 }
             };
             let is_shared =
@@ -284,7 +286,11 @@ async fn both<'s>(
     let has_body = plan.framing != Framing::None;
     let upload = pin!(async {
         match has_body {
-            true => pipe(up, &mut sink, all, noted(plan, |note| &note.bytes_in)).await,
+            // Most requests have none: those keep no room for it.
+            true => {
+                let noted = noted(plan, |note| &note.bytes_in);
+                Box::pin(pipe(up, &mut sink, all, noted)).await
+            }
             false => sink.head().await.map_err(|_| Broken::To),
         }
     });
@@ -313,9 +319,9 @@ async fn both<'s>(
         None => Ok(()),
         Some(mut sink) => {
             let noted = noted(plan, |note| &note.bytes_out);
-            upload
-                .beside(download(&mut down, &mut sink, all, form, noted))
-                .await
+            // What is handed over by value has its place twice.
+            let download = pin!(download(&mut down, &mut sink, all, form, noted));
+            upload.beside(download).await
         }
     };
     let is_broken = matches!(result, Err(Broken::From(_) | Broken::Bad(_)));

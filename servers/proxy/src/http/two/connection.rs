@@ -7,15 +7,16 @@
 //!                 └── too many frames of no use ── ENHANCE_YOUR_CALM ───────────────┘
 //! ```
 
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use ::http::{Method, Request};
 use bytes::Bytes;
 use evenkeel::task::JoinSet;
-use evenkeel::time::{Instant, sleep_until, timeout, timeout_at};
+use evenkeel::time::{Instant, timeout, timeout_at};
 use h2::server::{Builder, Connection, SendResponse};
 use h2::{Reason, RecvStream};
 use tokio::io::AsyncReadExt;
@@ -34,6 +35,7 @@ use crate::access_log::Timed;
 use crate::server::{Front, Taken};
 use crate::sessions;
 use crate::socket::Ends;
+use crate::timer::Timer;
 
 /// How long a client may take to end a connection that is to end.
 const ENDING_MAX: Duration = Duration::from_secs(1);
@@ -171,6 +173,12 @@ async fn streams(
 ) -> End {
     let times = front.config.timeouts;
     let mut stopped = pin!(taken.stopped());
+    // Begun once, as most events are others.
+    let mut flooded = pin!(line.flooded.notified());
+    let mut timer = Timer::default();
+    // What its streams send is written when all of them that are ready have had their turn, so that
+    // many share a call of the system: once it is woken, the connection goes behind them.
+    let mut has_waited = true;
     let mut serving = Serving {
         taken,
         front,
@@ -181,24 +189,34 @@ async fn streams(
     };
     loop {
         let (is_ending, tasks) = (serving.is_ending, &mut serving.tasks);
-        let look = match tasks.is_empty() && line.stood().is_zero() {
+        let is_alone = tasks.is_empty();
+        let look = match is_alone && line.stood().is_zero() {
             true => serving.idle_until,
             false => Instant::now() + times.body / LOOKS,
         };
         let accepted = poll_fn(|cx| {
+            if !has_waited {
+                has_waited = true;
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             let polled = pin!(connection.accept()).poll(cx);
             if polled.is_pending() {
                 line.rests();
+                has_waited = is_alone;
             }
             polled
         });
         let event = tokio::select! {
             biased;
-            () = line.flooded.notified() => Event::Flooded,
+            () = flooded.as_mut() => {
+                flooded.set(line.flooded.notified());
+                Event::Flooded
+            }
             () = &mut stopped, if !is_ending => Event::Closing,
+            Some(_) = tasks.join_next(), if !is_alone => Event::StreamEnded,
             accepted = accepted => Event::Accepted(accepted),
-            Some(_) = tasks.join_next(), if !tasks.is_empty() => Event::StreamEnded,
-            () = sleep_until(look) => Event::Look,
+            _ = timer.until(look, pending::<()>()) => Event::Look,
         };
         if let Some(end) = serving.take(event, connection) {
             return end;
@@ -375,7 +393,8 @@ impl Stream {
             },
         };
         let end = {
-            let mut exchange = pin!(exchange(&mut call, &plan));
+            // A task is moved on its way, and this is most of it.
+            let mut exchange = Box::pin(exchange(&mut call, &plan));
             Timed::new(exchange.as_mut(), plan.note.as_deref()).await
         };
         if let (Err(refusal), Some(note)) = (&end, &plan.note) {

@@ -60,7 +60,6 @@ pub(super) async fn answered<F: Future<Output = Result<(), Broken>>>(
                 upload.is_whole = sent(uploaded)?;
                 until = Some(Instant::now() + answer_time(front, plan));
             }
-            () = reply.gone() => return Err(Fault::ClientGone.into()),
             next = awaited.next(plan, front.config.head_bytes_max) => {
                 let (answer, body) = next?;
                 if !answer.is_interim() {
@@ -72,6 +71,8 @@ pub(super) async fn answered<F: Future<Output = Result<(), Broken>>>(
                 }
                 reply.interim(answer, front, plan).await?;
             }
+            // After the answer, as h2 takes a lock to look.
+            () = reply.gone() => return Err(Fault::ClientGone.into()),
             () = at(until) => return Err(Fault::ServerSlow.into()),
         }
     }
