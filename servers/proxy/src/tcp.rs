@@ -14,18 +14,24 @@ use crate::server::{Front, Taken};
 use crate::tls::Session;
 
 /// Serves a connection until both of its sides have ended.
-pub async fn serve(mut taken: Taken) {
-    let front = taken.front();
-    let mut note = front.log.as_ref().map(|log| {
-        let tls = taken.stream.session().map(Session::version);
-        Note::begin(log, taken.ends.client(), &front.name, tls)
-    });
-    if let (Some(note), Some(destination)) = (&mut note, front.router.otherwise()) {
-        note.goes(destination);
+#[expect(
+    clippy::manual_async_fn,
+    reason = "an async function has a second place for what it is given, in each connection"
+)]
+pub fn serve(mut taken: Taken) -> impl Future<Output = ()> + Send {
+    async move {
+        let front = taken.front();
+        let mut note = front.log.as_ref().map(|log| {
+            let tls = taken.stream.session().map(Session::version);
+            Note::begin(log, taken.ends.client(), &front.name, tls)
+        });
+        if let (Some(note), Some(destination)) = (&mut note, front.router.otherwise()) {
+            note.goes(destination);
+        }
+        let note = note.as_deref();
+        let mut served = pin!(served(&mut taken, &front, note));
+        Timed::new(served.as_mut(), note).await;
     }
-    let note = note.as_deref();
-    let mut served = pin!(served(&mut taken, &front, note));
-    Timed::new(served.as_mut(), note).await;
 }
 
 async fn served(taken: &mut Taken, front: &Front, note: Option<&Note>) {

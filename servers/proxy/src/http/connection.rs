@@ -36,38 +36,44 @@ const READ_BYTES: usize = 4 * 1_024;
 const LINGER: (Duration, usize) = (Duration::from_secs(1), 256 * 1_024);
 
 /// Serves a connection until it ends.
-pub async fn serve(mut taken: Taken) {
-    match two::begins(&mut taken).await {
-        Begun::One => {}
-        // A connection of HTTP/1.1, which most are, has no place for it.
-        Begun::Two => return Box::pin(two::serve(taken)).await,
-        Begun::Silent => return,
-    }
-    let mut closing = taken.closing.clone();
-    let told = pin!(async move { drop(closing.wait_for(|closing| *closing).await) });
-    let mut waits = Waits::new(taken.closing.clone(), told);
-    let mut is_first = true;
-    loop {
-        // As the configuration is now.
-        let front = taken.front();
-        match next(&mut taken, &front, &mut waits, is_first).await {
-            Ok(End::Next) => is_first = false,
-            // What it has sent meanwhile would make the system discard the answer.
-            Ok(End::Close) if !taken.buffer.is_empty() || taken.stream.has_more() => {
-                return linger(&taken.stream).await;
-            }
-            Ok(End::Close) => return taken.stream.finish(front.config.timeouts.body).await,
-            Ok(End::Linger) => return linger(&taken.stream).await,
-            Ok(End::Reset) => return taken.stream.reset(),
-            Err((refusal, is_for_head)) => {
-                let text = refusal.write(is_for_head);
-                front.counters.bytes_out.add(text.len() as u64);
-                let limit = front.config.timeouts.body;
-                let sent = timeout(limit, (&taken.stream).write_all(&text)).await;
-                if matches!(sent, Ok(Ok(()))) {
-                    linger(&taken.stream).await;
+#[expect(
+    clippy::manual_async_fn,
+    reason = "an async function has a second place for what it is given, in each connection"
+)]
+pub fn serve(mut taken: Taken) -> impl Future<Output = ()> + Send {
+    async move {
+        match two::begins(&mut taken).await {
+            Begun::One => {}
+            // A connection of HTTP/1.1, which most are, has no place for it.
+            Begun::Two => return Box::pin(two::serve(taken)).await,
+            Begun::Silent => return,
+        }
+        let mut closing = taken.closing.clone();
+        let told = pin!(async move { drop(closing.wait_for(|closing| *closing).await) });
+        let mut waits = Waits::new(taken.closing.clone(), told);
+        let mut is_first = true;
+        loop {
+            // As the configuration is now.
+            let front = taken.front();
+            match next(&mut taken, &front, &mut waits, is_first).await {
+                Ok(End::Next) => is_first = false,
+                // What it has sent meanwhile would make the system discard the answer.
+                Ok(End::Close) if !taken.buffer.is_empty() || taken.stream.has_more() => {
+                    return linger(&taken.stream).await;
                 }
-                return;
+                Ok(End::Close) => return taken.stream.finish(front.config.timeouts.body).await,
+                Ok(End::Linger) => return linger(&taken.stream).await,
+                Ok(End::Reset) => return taken.stream.reset(),
+                Err((refusal, is_for_head)) => {
+                    let text = refusal.write(is_for_head);
+                    front.counters.bytes_out.add(text.len() as u64);
+                    let limit = front.config.timeouts.body;
+                    let sent = timeout(limit, (&taken.stream).write_all(&text)).await;
+                    if matches!(sent, Ok(Ok(()))) {
+                        linger(&taken.stream).await;
+                    }
+                    return;
+                }
             }
         }
     }
@@ -89,6 +95,16 @@ async fn next(
             return Err((refusal, false));
         }
     };
+    // A connection that waits for a request has no place for what its answer needs.
+    Box::pin(respond(taken, waits, head)).await
+}
+
+/// Serves a request whose head is there.
+async fn respond(
+    taken: &mut Taken,
+    waits: &mut Waits<'_>,
+    head: usize,
+) -> Result<End, (Refusal, bool)> {
     // It may have been long in coming, and the configuration is another one by now.
     let front = &taken.front();
     front.counters.requests.one();
@@ -109,12 +125,13 @@ async fn next(
         }
     };
     taken.buffer.advance(head);
-    let plan = match plan {
+    let mut plan = match plan {
         Planned::Forward(plan) => plan,
         Planned::Answer(answer) => {
             return Ok(answer.send(&taken.stream, front, note.as_deref()).await);
         }
     };
+    plan.note = note;
     if taken.buffer.is_empty() {
         // The answer can have it.
         spare::give(std::mem::take(&mut taken.buffer));
@@ -126,14 +143,13 @@ async fn next(
         front,
         timer: &mut waits.timer,
     };
-    let plan = Plan { note, ..plan };
     enter(plan.class);
-    // A connection that waits for a request has no place for what an exchange needs.
     let done = match plan.two {
         None => {
-            let mut exchange = Box::pin(exchange(client, &plan));
+            let mut exchange = pin!(exchange(client, &plan));
             Timed::new(exchange.as_mut(), plan.note.as_deref()).await
         }
+        // Few servers speak HTTP/2: the others need no place for it.
         Some(_) => {
             let mut forward = Box::pin(two::forward(client, &plan));
             Timed::new(forward.as_mut(), plan.note.as_deref()).await
