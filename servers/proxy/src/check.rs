@@ -9,6 +9,7 @@ use evenkeel::Class;
 use evenkeel::task::JoinSet;
 use evenkeel::time::{sleep, timeout};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tracing::{error, info, warn};
 
 use crate::config::{self, CheckKind, Protocol};
 use crate::http::{GrpcFailed, answered, serving};
@@ -95,12 +96,12 @@ async fn watch(pool: Arc<Pool>, check: config::Check, index: usize) {
             }
             let change = pool.checked(index, result.is_ok());
             match (change, result) {
-                (Change::Up, _) => eprintln!("evenkeel-proxy: server {name} is up"),
+                (Change::Up, _) => info!(server = name, "server {name} is up"),
                 (Change::Down, Err(why)) => {
-                    eprintln!("evenkeel-proxy: server {name} is down: {why}");
+                    warn!(server = name, %why, "server {name} is down: {why}");
                     if pool.members().iter().all(|member| !member.up) {
                         let pool = &pool.name;
-                        eprintln!("evenkeel-proxy: pool {pool} has no server that is up");
+                        error!(pool, "pool {pool} has no server that is up");
                     }
                 }
                 _ => {}

@@ -24,6 +24,7 @@
 //!   used again; `text` writes numbers and times.
 
 pub mod access_log;
+pub mod acme;
 pub mod admin;
 pub mod check;
 pub mod cli;
@@ -32,6 +33,7 @@ pub mod config;
 pub mod convert;
 pub mod counters;
 pub mod discovery;
+pub mod events;
 pub mod http;
 pub mod listener;
 pub mod policy;

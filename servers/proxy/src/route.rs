@@ -40,6 +40,7 @@ struct Conditions {
     methods: Option<Vec<String>>,
     headers: BTreeMap<String, String>,
     client: Option<Vec<Network>>,
+    server_names: Option<Vec<Host>>,
     host_matches: Option<Pattern<true>>,
     path_matches: Option<Pattern>,
     header_matches: BTreeMap<String, Pattern>,
@@ -69,6 +70,8 @@ pub struct Destination {
     pub class_name: Arc<str>,
     /// The route, such as `web/route1`, or the listener.
     pub route: Arc<str>,
+    /// Its place among the routes, by which [`Router::route`] knows it.
+    pub index: usize,
     /// What is done with it beside.
     pub rules: Option<Arc<Rules>>,
 }
@@ -104,7 +107,7 @@ impl Router {
             compress: compress.as_ref(),
         };
         let class_of_listener = listener.class.as_ref().map(|name| name.get_ref().as_str());
-        let destination = |route: &str, own: Option<&config::Route>, before| {
+        let destination = |(index, route): (usize, &str), own: Option<&config::Route>, before| {
             let route: Arc<str> = route.into();
             let pool = match own {
                 Some(own) => own.pool.as_ref(),
@@ -122,6 +125,7 @@ impl Router {
                 class_name: own_class.or(class_of_listener).unwrap_or("normal").into(),
                 rules: Rules::new(whole, (&route, own), before),
                 route,
+                index,
             })
         };
         let route = |(index, route): (usize, &toml::Spanned<config::Route>)| {
@@ -130,12 +134,14 @@ impl Router {
             let known = before.and_then(|before| before.rules_of(&conditions));
             let name = format!("{name}/route{}", index + 1);
             Some(Route {
-                destination: destination(&name, Some(route), known)?,
+                destination: destination((index, &name), Some(route), known)?,
                 conditions,
             })
         };
         let ends = listener.pool.is_some() || listener.redirect.is_some();
-        let otherwise = ends.then(|| destination(name, None, None)).flatten();
+        let otherwise = ends
+            .then(|| destination((usize::MAX, name), None, None))
+            .flatten();
         Self {
             routes: listener
                 .routes
@@ -164,6 +170,32 @@ impl Router {
             .find(|route| route.conditions.take(request, client));
         let destination = route.map(|route| &route.destination);
         destination.or(self.otherwise.as_ref())
+    }
+
+    /// That of the first route that takes a connection with which this client asks for this name,
+    /// or of the listener.
+    pub fn find_connection(
+        &self,
+        name: Option<&str>,
+        client: Option<IpAddr>,
+    ) -> Option<&Destination> {
+        let takes = |route: &&Route| route.conditions.take_connection(name, client);
+        let route = self.routes.iter().find(takes);
+        let destination = route.map(|route| &route.destination);
+        destination.or(self.otherwise.as_ref())
+    }
+
+    /// Whether routes go by the names that clients ask for by TLS.
+    pub fn asks_for_names(&self) -> bool {
+        let mut routes = self.routes.iter();
+        routes.any(|route| route.conditions.server_names.is_some())
+    }
+
+    /// The name of a route, or of the listener, that [`find`](Self::find) has found.
+    pub fn route(&self, index: usize) -> Option<&str> {
+        let mut all = self.destinations().chain(&self.otherwise);
+        let found = all.find(|destination| destination.index == index)?;
+        Some(&found.route)
     }
 
     /// Where requests go, by the routes in their order.
@@ -217,6 +249,8 @@ impl Conditions {
             methods: route.methods.clone(),
             headers: route.headers.clone(),
             client: route.client.clone(),
+            server_names: (route.server_names.as_ref())
+                .map(|names| names.iter().map(|name| Host::new(name)).collect()),
             host_matches: route.host_matches.clone(),
             path_matches: route.path_matches.clone(),
             header_matches: route.header_matches.clone(),
@@ -239,6 +273,13 @@ impl Conditions {
             })
             && self.has_client(client)
             && self.match_all(request)
+    }
+
+    /// The same of a connection of which no request is known.
+    fn take_connection(&self, name: Option<&str>, client: Option<IpAddr>) -> bool {
+        let is_asked_for =
+            |names: &Vec<Host>| name.is_some_and(|name| names.iter().any(|one| one.takes(name)));
+        self.server_names.as_ref().is_none_or(is_asked_for) && self.has_client(client)
     }
 
     /// Whether it asks for nothing of the client, or for where this one is.

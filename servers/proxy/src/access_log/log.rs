@@ -12,6 +12,7 @@ use evenkeel::blocking::Lane;
 use evenkeel::time::{Instant, sleep};
 use tokio::sync::Notify;
 use toml::Spanned;
+use tracing::warn;
 
 use super::format::Record;
 use super::queue::{Added, Queue};
@@ -196,7 +197,7 @@ impl Shared {
         if last.is_none_or(|last| now.saturating_duration_since(last) >= COMPLAINTS) {
             *last = Some(now);
             drop(last);
-            eprintln!("evenkeel-proxy: log {}: {what}", self.name);
+            warn!(log = %self.name, "log {}: {what}", self.name);
         }
     }
 }

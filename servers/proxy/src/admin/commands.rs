@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
+use tracing::{info, warn};
 
 use super::table::{Table, shown};
 use super::{ERROR, cpu, errors, listeners, report, rules, sess};
@@ -83,8 +84,8 @@ fn tell(words: &[&str], result: &Result<String, String>) {
     // Whoever may use the socket may also write what ends a line.
     let command = words.join(" ").escape_debug().to_string();
     match result {
-        Ok(_) => eprintln!("evenkeel-proxy: done for an operator: {command}"),
-        Err(why) => eprintln!("evenkeel-proxy: not done for an operator: {command}: {why}"),
+        Ok(_) => info!(command, "done for an operator: {command}"),
+        Err(why) => warn!(command, why, "not done for an operator: {command}: {why}"),
     }
 }
 

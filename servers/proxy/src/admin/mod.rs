@@ -35,6 +35,7 @@ use evenkeel::task::AbortHandle;
 use evenkeel::time::{sleep, timeout};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Semaphore;
+use tracing::warn;
 
 use crate::listener::Listener;
 use crate::server::{Context, ServerError};
@@ -159,7 +160,7 @@ async fn run(context: Arc<Context>, listener: Arc<Listener>, places: Arc<Semapho
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                eprintln!("evenkeel-proxy: the admin socket cannot accept: {error}");
+                warn!(%error, "the admin socket cannot accept: {error}");
                 sleep(TIME_MAX / 10).await;
                 continue;
             }

@@ -5,10 +5,13 @@
 //! Every error says its line. The defaults survive clients that send or take slowly; what they are
 //! stands beside each key.
 
+mod acme;
 mod addresses;
 mod class;
+mod events;
 mod examine;
 mod examine_policy;
+mod examine_tcp;
 mod files;
 mod http2;
 mod log;
@@ -19,7 +22,9 @@ mod resolver;
 mod tls;
 mod values;
 
+pub use acme::ListenerAcme;
 pub use class::{BUILT_IN, OfClass};
+pub use events::{EventFormat, Events, Level};
 pub use http2::{ListenerH2, PoolH2, Protocol};
 pub use log::Log;
 pub use matching::{NETWORKS_MAX, Network, Pattern};
@@ -53,6 +58,9 @@ pub struct Config {
     /// What concerns the process.
     #[serde(default = "values::process")]
     pub process: Spanned<Process>,
+    /// What operators are told, and how.
+    #[serde(default)]
+    pub events: Events,
     /// How names of servers are looked up.
     #[serde(default = "values::resolver")]
     pub resolver: Spanned<Resolver>,
@@ -252,8 +260,9 @@ impl Default for ListenerTimeouts {
     }
 }
 
-/// Requests that go to a pool of their own, or are answered here. All conditions have to be met.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+/// Requests or connections that go to a pool of their own, or are answered here. All conditions
+/// have to be met.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Route {
     /// The host, without its port; `*.example.org` takes all names below `example.org`.
@@ -280,6 +289,11 @@ pub struct Route {
     /// These headers with these values; `*` takes any value.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
+    /// With mode `tcp`: one of these names that clients ask for by TLS, as with `host`.
+    pub server_names: Option<Vec<String>>,
+    /// With mode `tcp`, in place of a pool: connections are reset.
+    #[serde(default)]
+    pub reject: bool,
     /// The pool; or `redirect`, or `answer`.
     pub pool: Option<Spanned<String>>,
     /// Where to ask instead.

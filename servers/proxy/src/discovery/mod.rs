@@ -34,6 +34,7 @@ use hickory_resolver::config::{
 use hickory_resolver::net::NetError;
 use hickory_resolver::proto::rr::RData;
 use hickory_resolver::{Resolver, ResolverBuilder};
+use tracing::{error, info, warn};
 
 use crate::config::{self, Config, Pool};
 use crate::server::Context;
@@ -191,18 +192,25 @@ async fn keep_asking(context: Weak<Context>, name: Name, mut was_found: bool) {
             Ok((found, until)) => {
                 hosts.is_first = false;
                 if !was_found {
-                    eprintln!("evenkeel-proxy: {name} is found");
+                    info!(%name, "{name} is found");
+                }
+                let shown = shown(&found);
+                let is_new = context.discovery.note(&name, found);
+                if is_new && was_found {
+                    info!(%name, addresses = shown, "{name} is at {shown} now");
                 }
                 (was_found, retry) = (true, Duration::ZERO);
-                if context.discovery.note(&name, found) {
+                if is_new {
                     context.addresses_changed().await;
                 }
                 until.saturating_duration_since(Instant::now())
             }
             Err(why) => {
                 if was_found || retry.is_zero() {
-                    eprintln!(
-                        "evenkeel-proxy: {name} cannot be looked up: {why}; what is known of it \
+                    warn!(
+                        %name,
+                        %why,
+                        "{name} cannot be looked up: {why}; what is known of it \
                          stays"
                     );
                 }
@@ -214,6 +222,17 @@ async fn keep_asking(context: Weak<Context>, name: Name, mut was_found: bool) {
         drop(context);
         sleep(wait.clamp(settings.ttl_min, settings.ttl_max)).await;
     }
+}
+
+/// The first of these addresses, for operators.
+fn shown(found: &[Found]) -> String {
+    const SHOWN_MAX: usize = 8;
+    let first = found.iter().take(SHOWN_MAX);
+    let mut shown: Vec<String> = first.map(|one| one.address.to_string()).collect();
+    if found.len() > SHOWN_MAX {
+        shown.push(format!("{} more", found.len() - SHOWN_MAX));
+    }
+    shown.join(", ")
 }
 
 /// The servers of a name, in a certain order, and until when that is so.
@@ -233,8 +252,11 @@ async fn ask(
     found.sort();
     found.dedup();
     if found.len() > max {
-        eprintln!(
-            "evenkeel-proxy: {name} has {} addresses, and the first {max} of them are used, \
+        warn!(
+            %name,
+            count = found.len(),
+            max,
+            "{name} has {} addresses, and the first {max} of them are used, \
              resolver.addresses_max",
             found.len()
         );
@@ -343,8 +365,9 @@ fn servers(addresses: &[IpAddr], port: u16, weight: u16) -> impl Iterator<Item =
 fn resolver(settings: &config::Resolver) -> Resolver<Runtime> {
     let builder = if settings.servers.is_empty() {
         Resolver::builder(Runtime).unwrap_or_else(|why| {
-            eprintln!(
-                "evenkeel-proxy: the system names no servers for names: {why}; set \
+            warn!(
+                %why,
+                "the system names no servers for names: {why}; set \
                  resolver.servers, or write addresses"
             );
             by(&[])
@@ -353,7 +376,7 @@ fn resolver(settings: &config::Resolver) -> Resolver<Runtime> {
         by(&settings.servers)
     };
     built(builder, settings).unwrap_or_else(|why| {
-        eprintln!("evenkeel-proxy: cannot look names up: {why}");
+        error!(%why, "cannot look names up: {why}");
         // Without servers there is nothing that could fail.
         built(by(&[]), settings).expect("a resolver that asks nobody")
     })

@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use evenkeel::time::{Instant, timeout};
+use tracing::{info, warn};
 
 use crate::config;
 use crate::sessions;
@@ -258,9 +259,14 @@ impl Pool {
             Verdict::None => {}
             Verdict::Ejected(time) => {
                 server.counters.ejections.one();
-                eprintln!("evenkeel-proxy: server {pool}/{name} is ejected for {time:?}");
+                warn!(
+                    pool,
+                    server = name,
+                    ?time,
+                    "server {pool}/{name} is ejected for {time:?}"
+                );
             }
-            Verdict::Back => eprintln!("evenkeel-proxy: server {pool}/{name} is back"),
+            Verdict::Back => info!(pool, server = name, "server {pool}/{name} is back"),
         }
     }
 

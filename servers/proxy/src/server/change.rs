@@ -6,13 +6,17 @@ use std::sync::{Arc, PoisonError};
 
 use evenkeel::runtime::Handle;
 use evenkeel::{Class, ClassConfig};
+use jiff::Timestamp;
 use servers_common::watch::look;
+use tracing::{error_span, info, warn};
 
 use super::open::{Open, Running};
-use super::{Context, Place, ServerError, Site};
+use super::{Context, Front, Place, ServerError, Site};
 use crate::access_log::{Log, Logs};
 use crate::config::{self, Config};
+use crate::events;
 use crate::listener::Listener;
+use crate::tls;
 use crate::upgrade::Inherited;
 
 /// Sockets of which nothing is taken yet.
@@ -37,10 +41,10 @@ impl Context {
         let before = look(&self.site().config.files).await;
         let config = config::read(&self.path)?;
         if config.process != self.site().config.process {
-            eprintln!(
-                "evenkeel-proxy: [process] has changed, which needs an upgrade or a restart to \
-                 take effect"
-            );
+            warn!("[process] has changed, which needs an upgrade or a restart to take effect");
+        }
+        if config.events.format != self.site().config.events.format {
+            warn!("events.format has changed, which needs an upgrade or a restart to take effect");
         }
         let files = config.files.clone();
         let bound = self.change(&mut open, config, None).await?;
@@ -53,6 +57,7 @@ impl Context {
         };
         self.read.note_read(looks);
         self.reopen_logs();
+        events::change(&self.site().config.events);
         self.reloads.one();
         Ok(())
     }
@@ -90,6 +95,7 @@ impl Context {
             site.restore(inherited);
         }
         let site = self.go_by(site, &before);
+        tell_certificates(&site, &before);
         self.discovery.follow(self, &site.config);
         open.retain(|place| site.fronts.contains_key(place)).await;
         Ok(bound)
@@ -123,6 +129,37 @@ impl Context {
         for (place, sockets) in bound {
             let running = Running::begin(self, &place, sockets);
             open.listeners.insert(place, running);
+        }
+        // Now that authorities are answered.
+        let site = self.site();
+        self.acme
+            .follow(site.wanted(), &site.challenges, &self.leaving());
+    }
+}
+
+/// Tells of certificates that were read, and were not there before.
+fn tell_certificates(site: &Site, before: &Site) {
+    let certificates = |front: &Front| {
+        let side = front.config.tls.as_ref()?.get_ref().side.as_ref();
+        side.map(|side| side.certificates().to_vec())
+    };
+    for (place, front) in &site.fronts {
+        let known = before
+            .fronts
+            .get(place)
+            .and_then(|front| certificates(front));
+        let known = known.unwrap_or_default();
+        for certificate in certificates(front).unwrap_or_default() {
+            if known.iter().any(|known| known.cert == certificate.cert) {
+                continue;
+            }
+            let (listener, what) = (&*front.name, tls::described(&certificate));
+            let span = error_span!("listener", listener);
+            let is_over = tls::lifetime(&certificate).is_some_and(|it| it.end < Timestamp::now());
+            span.in_scope(|| match is_over {
+                true => warn!("listener {listener}: its certificate has expired: {what}"),
+                false => info!("listener {listener}: its certificate was read: {what}"),
+            });
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use evenkeel::runtime::Handle;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use tracing::warn;
 
 use crate::config::Config;
 
@@ -51,8 +52,10 @@ pub(super) fn secured(connections_max: usize, config: &Config) -> Result<usize, 
              `ulimit -n`, or lower process.connections_max and idle_connections_max of the pools"
         ));
     }
-    eprintln!(
-        "evenkeel-proxy: the system allows {limit} open files, so only {possible} connections are \
+    warn!(
+        limit,
+        connections_max = possible,
+        "the system allows {limit} open files, so only {possible} connections are \
          taken; allow {needed}, as by `ulimit -n`"
     );
     Ok(possible)

@@ -11,8 +11,10 @@ use evenkeel::runtime::Handle;
 use evenkeel::time::Instant;
 use servers_common::slots::Slots;
 use tokio::sync::watch;
+use tracing::{error_span, warn};
 
 use crate::access_log::{Log, Logs};
+use crate::acme::{Challenges, Wanted};
 use crate::check::Checks;
 use crate::config::{self, Config};
 use crate::counters::OfListener;
@@ -40,6 +42,8 @@ pub struct Site {
     pub logs: Logs,
     /// What connections of HTTP/2 hold.
     pub held: Arc<All>,
+    /// What authorities are answered.
+    pub challenges: Arc<Challenges>,
 }
 
 /// What makes a listener the same one in the next configuration: its address, and its name too if
@@ -92,6 +96,8 @@ pub struct Front {
     pub log: Option<Arc<Log>>,
     /// What connections of HTTP/2 hold, of all listeners.
     pub held: Arc<All>,
+    /// What authorities are answered, of all listeners.
+    pub challenges: Arc<Challenges>,
     leaving: watch::Receiver<bool>,
     /// Set when a configuration without this listener comes to work; never cleared, as one that
     /// comes back has another. Relaxed: an answer may go out a moment before.
@@ -105,6 +111,7 @@ impl Site {
         Self {
             config: Config {
                 process: config.process.clone(),
+                events: config.events.clone(),
                 resolver: config.resolver.clone(),
                 classes: BTreeMap::new(),
                 logs: BTreeMap::new(),
@@ -116,6 +123,7 @@ impl Site {
             pools: BTreeMap::new(),
             logs: Logs::new(),
             held: Arc::new(All::new(config.process.get_ref().h2_held_bytes_max)),
+            challenges: Arc::default(),
         }
     }
 
@@ -173,6 +181,7 @@ impl Site {
                     .and_then(|name| logs.get(name.get_ref()))
                     .map(Arc::clone),
                 held: Arc::clone(&before.held),
+                challenges: Arc::clone(&before.challenges),
                 leaving: leaving.clone(),
                 gone: known
                     .map(|known| Arc::clone(&known.gone))
@@ -187,7 +196,18 @@ impl Site {
             pools,
             logs,
             held: Arc::clone(&before.held),
+            challenges: Arc::clone(&before.challenges),
         }
+    }
+
+    /// The certificates that listeners get by themselves.
+    pub(super) fn wanted(&self) -> impl Iterator<Item = (String, Wanted, Arc<tls::Live>)> + '_ {
+        self.fronts.values().filter_map(|front| {
+            let acme = front.config.tls.as_ref()?.get_ref().acme.as_ref()?;
+            let live = front.tls.as_ref()?.live.as_ref()?;
+            let wanted = acme.get_ref().wanted.clone()?;
+            Some((front.name.to_string(), wanted, Arc::clone(live)))
+        })
     }
 
     /// Goes on with what an earlier process knows of listeners and servers.
@@ -273,6 +293,15 @@ impl Front {
 
     /// Says what cannot be said to a client, once in a second.
     pub fn complain(&self, what: &impl Display) {
+        self.say(None, what);
+    }
+
+    /// The same of a request by the route with this [index](crate::route::Destination::index).
+    pub fn complain_of(&self, route: usize, what: &impl Display) {
+        self.say(self.router.route(route), what);
+    }
+
+    fn say(&self, route: Option<&str>, what: &impl Display) {
         let now = Instant::now();
         let Ok(mut last) = self.complained.lock() else {
             return;
@@ -280,7 +309,12 @@ impl Front {
         if last.is_none_or(|last| now.saturating_duration_since(last) >= COMPLAINTS) {
             *last = Some(now);
             drop(last);
-            eprintln!("evenkeel-proxy: listener {}: {what}", self.name);
+            let listener = &*self.name;
+            let span = match route {
+                Some(route) => error_span!("request", listener, route),
+                None => error_span!("listener", listener),
+            };
+            span.in_scope(|| warn!("listener {listener}: {what}"));
         }
     }
 }

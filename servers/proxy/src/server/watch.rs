@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use evenkeel::time::sleep;
 use servers_common::watch::look;
+use tracing::{error, info};
 
 use super::{Context, ServerError};
 
@@ -23,14 +24,12 @@ pub(super) async fn watch(context: Weak<Context>, interval: Duration) {
             continue;
         }
         match context.reload().await {
-            Ok(()) => eprintln!("evenkeel-proxy: a file has changed, and was read again"),
+            Ok(()) => info!("a file has changed, and was read again"),
             // It is tried again.
             Err(ServerError::Upgrading) => {}
             Err(error) => {
-                eprintln!(
-                    "evenkeel-proxy: a file has changed: {error}\nevenkeel-proxy: nothing was \
-                     changed"
-                );
+                error!(%error, "a file has changed: {error}");
+                error!("nothing was changed");
                 context.read.note_read(now);
             }
         }

@@ -1,18 +1,24 @@
 //! TLS on both sides, by rustls.
 //!
 //! - `files`: certificates and keys, as they stand in files.
+//! - `lifetime`: how long a certificate holds.
+//! - `live`: a certificate whose place another one takes.
 //! - `names`: which certificate is for which name.
 //! - `server_side`: what a listener is to its clients.
 //! - `client_side`: whom a pool trusts, and as whom the proxy comes to its servers.
 //! - `tickets`: what clients resume their sessions by.
 //! - `places`: who may shake hands, and who has to go when that are too many.
 //! - `handshake`: the beginning of a connection, on both sides.
+//! - `hello`: the name that a client asks for, where TLS is passed on.
 //! - `session`: a socket with TLS over it.
 //! - `said`: what errors mean, and what to do.
 
 mod client_side;
 mod files;
 mod handshake;
+mod hello;
+mod lifetime;
+mod live;
 mod names;
 mod places;
 mod said;
@@ -23,6 +29,9 @@ mod tickets;
 pub use client_side::{ClientSide, Connector, Verify, server_name};
 pub use files::{Authorities, Identity, TlsError, authorities, identity, system_authorities};
 pub use handshake::{Failure, accept};
+pub use hello::{Hello, Said};
+pub use lifetime::{Lifetime, described, lifetime};
+pub use live::Live;
 pub use names::names;
 pub use places::{Handshakes, Place, Shed};
 pub use said::{of_client, of_server};

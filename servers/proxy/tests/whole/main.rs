@@ -1,10 +1,12 @@
 //! The whole program: its binary, with clients and servers of the tests around it.
 
+mod acme;
 mod admin;
 mod bodies;
 mod classes;
 mod compressed;
 mod convert;
+mod events;
 mod grpc;
 mod http;
 mod limits;
