@@ -20,10 +20,10 @@ pub(super) fn files(file: &Path, config: &Config) -> Vec<PathBuf> {
             continue;
         };
         let tls = tls.get_ref();
-        let at = tls.certificate.span();
-        match tls.certificate.get_ref() {
-            Certificates::One(path) => add(Some(&Spanned::new(at, path.clone()))),
-            Certificates::Many(several) => {
+        match tls.certificate.as_ref().map(|it| (it.span(), it.get_ref())) {
+            None => {}
+            Some((at, Certificates::One(path))) => add(Some(&Spanned::new(at, path.clone()))),
+            Some((_, Certificates::Many(several))) => {
                 for certificate in several {
                     add(Some(&certificate.file));
                     add(certificate.key.as_ref());
@@ -32,6 +32,10 @@ pub(super) fn files(file: &Path, config: &Config) -> Vec<PathBuf> {
         }
         add(tls.key.as_ref());
         add(tls.client_ca.as_ref());
+        add(tls
+            .acme
+            .as_ref()
+            .and_then(|acme| acme.get_ref().ca.as_ref()));
     }
     for pool in config.pools.values() {
         let Some(tls) = &pool.get_ref().tls else {

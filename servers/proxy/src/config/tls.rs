@@ -11,7 +11,7 @@ use servers_common::config::Found;
 use toml::Spanned;
 
 use super::http2::{ListenerH2, Protocol};
-use super::{Config, Mode, Pool, values};
+use super::{Config, Listener, ListenerAcme, Mode, Pool, values};
 use crate::tls::{self, ClientSide, MinVersion, Offer, ServerSide, TlsError, Verify};
 
 /// TLS of a listener.
@@ -19,7 +19,9 @@ use crate::tls::{self, ClientSide, MinVersion, Offer, ServerSide, TlsError, Veri
 #[serde(deny_unknown_fields)]
 pub struct ListenerTls {
     /// The certificate, or several.
-    pub certificate: Spanned<Certificates>,
+    pub certificate: Option<Spanned<Certificates>>,
+    /// In its place: one that the listener gets by itself.
+    pub acme: Option<Spanned<ListenerAcme>>,
     /// The key of the one certificate; by default it is in the file of the certificate.
     pub key: Option<Spanned<PathBuf>>,
     /// The authorities of clients, who have to come with a certificate then.
@@ -150,11 +152,19 @@ pub(super) fn read_files(config: &mut Config, directory: &Path) -> Vec<Found> {
         directory,
         found: Vec::new(),
     };
+    let answers = |listener: &Spanned<Listener>| {
+        listener.get_ref().mode == Mode::Http && listener.get_ref().tls.is_none()
+    };
+    let has_answers = config.listeners.values().any(answers);
     for (name, listener) in &mut config.listeners {
         let listener = listener.get_mut();
         if let Some(tls) = &mut listener.tls {
             let at = tls.span();
             let spoken = (listener.mode, listener.h2);
+            if let Some(acme) = &mut tls.get_mut().acme {
+                let at = acme.span();
+                reader.acme(name, has_answers, acme.get_mut(), &at);
+            }
             let side = reader.listener(name, spoken, tls.get_ref(), &at);
             tls.get_mut().side = side;
         }
@@ -171,22 +181,23 @@ pub(super) fn read_files(config: &mut Config, directory: &Path) -> Vec<Found> {
     reader.found
 }
 
-struct Reader<'a> {
+/// Reads files, and says what is wrong with them.
+pub(super) struct Reader<'a> {
     directory: &'a Path,
     found: Vec<Found>,
 }
 
 impl Reader<'_> {
-    fn say(&mut self, at: Range<usize>, message: impl Into<String>) {
+    pub(super) fn say(&mut self, at: Range<usize>, message: impl Into<String>) {
         self.found.push(Found::new(at, message.into()));
     }
 
     /// The result, or nothing and what is wrong at this place.
-    fn good<T>(&mut self, at: Range<usize>, result: Result<T, String>) -> Option<T> {
+    pub(super) fn good<T>(&mut self, at: Range<usize>, result: Result<T, String>) -> Option<T> {
         result.map_err(|why| self.say(at, why)).ok()
     }
 
-    fn path(&self, path: &Path) -> PathBuf {
+    pub(super) fn path(&self, path: &Path) -> PathBuf {
         self.directory.join(path)
     }
 
@@ -197,20 +208,7 @@ impl Reader<'_> {
         tls: &ListenerTls,
         at: &Range<usize>,
     ) -> Option<ServerSide> {
-        let certificates = match tls.certificate.get_ref() {
-            Certificates::One(file) => {
-                let file = Spanned::new(tls.certificate.span(), file.clone());
-                let key = tls.key.clone();
-                vec![Certificate { file, key }]
-            }
-            Certificates::Many(several) => {
-                if let Some(key) = &tls.key {
-                    let said = "each of several certificates has a key of its own, in its table";
-                    self.say(key.span(), said);
-                }
-                several.clone()
-            }
-        };
+        let certificates = self.certificates(name, tls, at);
         let mut identities = Vec::new();
         for (index, certificate) in certificates.iter().enumerate() {
             let Some(identity) = self.identity(&certificate.file, certificate.key.as_ref()) else {
@@ -226,10 +224,6 @@ impl Reader<'_> {
             }
             identities.push(identity);
         }
-        if certificates.is_empty() {
-            let said = format!("listener {name} has a list of no certificates: add one");
-            self.say(tls.certificate.span(), said);
-        }
         let clients = match &tls.client_ca {
             None => None,
             Some(path) => {
@@ -237,12 +231,17 @@ impl Reader<'_> {
                 Some(self.good(path.span(), read.map_err(|why| why.to_string()))?)
             }
         };
+        let live = tls
+            .acme
+            .as_ref()
+            .and_then(|acme| acme.get_ref().live.clone());
         // What is wrong was said.
-        if identities.is_empty() {
+        if identities.is_empty() && live.is_none() {
             return None;
         }
         let side = ServerSide::new(Offer {
             certificates: identities,
+            live,
             clients,
             min_version: tls.min_version,
             protocols: protocols(spoken, tls),
@@ -250,6 +249,57 @@ impl Reader<'_> {
             sessions_max: tls.sessions_max,
         });
         self.good(at.clone(), side)
+    }
+
+    /// The files of a listener's certificates.
+    fn certificates(
+        &mut self,
+        name: &str,
+        tls: &ListenerTls,
+        at: &Range<usize>,
+    ) -> Vec<Certificate> {
+        let Some(given) = &tls.certificate else {
+            match (&tls.acme, &tls.key) {
+                (None, _) => {
+                    let said = format!(
+                        "listener {name} has no certificate: give it one, or have it get one by \
+                         [listener.{name}.tls.acme]"
+                    );
+                    self.say(at.clone(), said);
+                }
+                (Some(_), Some(key)) => {
+                    let said = "a key without a certificate: the one of tls.acme has its own";
+                    self.say(key.span(), said);
+                }
+                (Some(_), None) => {}
+            }
+            return Vec::new();
+        };
+        if let Some(acme) = &tls.acme {
+            let said = format!(
+                "listener {name} has a certificate and gets one by itself: drop one of both, or \
+                 have two listeners"
+            );
+            self.say(acme.span(), said);
+        }
+        match given.get_ref() {
+            Certificates::One(file) => {
+                let file = Spanned::new(given.span(), file.clone());
+                let key = tls.key.clone();
+                vec![Certificate { file, key }]
+            }
+            Certificates::Many(several) => {
+                if let Some(key) = &tls.key {
+                    let said = "each of several certificates has a key of its own, in its table";
+                    self.say(key.span(), said);
+                }
+                if several.is_empty() {
+                    let said = format!("listener {name} has a list of no certificates: add one");
+                    self.say(given.span(), said);
+                }
+                several.clone()
+            }
+        }
     }
 
     fn pool(&mut self, name: &str, tls: &Spanned<PoolTls>, pool: &Pool) -> Option<ClientSide> {

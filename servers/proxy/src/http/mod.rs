@@ -13,6 +13,7 @@
 //! - `body`: forwards a body; `squeeze` compresses it on its way.
 //! - `exchange`: one request and its answer, whose head `answer` reads.
 //! - `connection`: one request after the other; `waits` has what each waits for.
+//! - `fetch`: what the proxy itself asks.
 //! - `refusal`: answers of the proxy itself.
 //! - `two`: HTTP/2, with clients, servers or both.
 
@@ -21,6 +22,7 @@ mod body;
 mod chunks;
 mod connection;
 mod exchange;
+mod fetch;
 mod framing;
 mod head;
 mod patience;
@@ -33,6 +35,7 @@ mod waits;
 pub use chunks::{BadChunk, Decoder, Recode};
 pub use connection::serve;
 pub(crate) use connection::{linger, of_client};
+pub use fetch::{FetchError, fetch};
 pub use framing::Framing;
 pub use head::{BadHead, HEADERS_MAX, HeadEnd, Request, Response, Storage, storage};
 pub use refusal::Refusal;

@@ -8,13 +8,14 @@ use evenkeel::Class;
 use rustls::ServerConfig;
 use rustls::crypto::ring::default_provider;
 use rustls::server::{
-    NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache, StoresServerSessions,
-    WebPkiClientVerifier,
+    NoServerSessionStorage, ProducesTickets, ResolvesServerCert, ServerSessionMemoryCache,
+    StoresServerSessions, WebPkiClientVerifier,
 };
 use rustls::sign::CertifiedKey;
 
 use super::MinVersion;
 use super::files::Authorities;
+use super::live::Live;
 use super::names::ByName;
 use super::places::Handshakes;
 use super::tickets::{TicketKeys, Tickets};
@@ -22,8 +23,10 @@ use super::tickets::{TicketKeys, Tickets};
 /// What a listener offers.
 #[derive(Debug)]
 pub struct Offer {
-    /// Its certificates, at least one; the first is the default.
+    /// Its certificates; the first is the default.
     pub certificates: Vec<Arc<CertifiedKey>>,
+    /// The one that takes the place of those, of which there is none then.
+    pub live: Option<Arc<Live>>,
     /// Whose certificates clients have to come with, if they have to.
     pub clients: Option<Authorities>,
     /// The oldest version.
@@ -45,6 +48,8 @@ pub struct ServerSide {
     /// Says whether sessions of another one may be resumed: who is let in has not changed.
     resumes: Resumes,
     tickets: Option<Arc<Tickets>>,
+    certificates: Vec<Arc<CertifiedKey>>,
+    live: Option<Arc<Live>>,
     digest: u64,
 }
 
@@ -88,6 +93,12 @@ impl ServerSide {
         for certificate in offer.certificates.iter().flat_map(|own| &own.cert) {
             certificate.as_ref().hash(&mut hasher);
         }
+        // Which one it is at the moment changes nothing.
+        offer
+            .live
+            .as_ref()
+            .map(|live| live.path())
+            .hash(&mut hasher);
         let provider = Arc::new(default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(offer.min_version.versions())
@@ -100,7 +111,11 @@ impl ServerSide {
                 builder.with_client_cert_verifier(verifier.map_err(|why| why.to_string())?)
             }
         };
-        let mut config = builder.with_cert_resolver(Arc::new(ByName::new(offer.certificates)));
+        let by_name = || Arc::new(ByName::new(offer.certificates.clone()));
+        let mut config = builder.with_cert_resolver(match &offer.live {
+            Some(live) => Arc::clone(live) as Arc<dyn ResolvesServerCert>,
+            None => by_name(),
+        });
         config.alpn_protocols = offer.protocols;
         let mut tickets = None;
         if offer.tickets {
@@ -119,8 +134,15 @@ impl ServerSide {
             config,
             resumes,
             tickets,
+            certificates: offer.certificates,
+            live: offer.live,
             digest: hasher.finish(),
         })
+    }
+
+    /// Its certificates, the default first.
+    pub fn certificates(&self) -> &[Arc<CertifiedKey>] {
+        &self.certificates
     }
 }
 
@@ -138,6 +160,8 @@ pub struct Listening {
     pub(super) config: Arc<ServerConfig>,
     resumes: Resumes,
     tickets: Option<Arc<Tickets>>,
+    /// The certificate that it gets by itself.
+    pub live: Option<Arc<Live>>,
     /// The class in which its handshakes run.
     pub class: Class,
     /// Those that are under way.
@@ -158,11 +182,24 @@ impl Listening {
             (config.ticketer, config.session_storage) = old;
             tickets.clone_from(&before.tickets);
         }
+        let mut live = side.live.clone();
+        let known = before.and_then(|before| before.live.as_ref());
+        if let (Some(own), Some(known)) = (&live, known)
+            && known.path() == own.path()
+        {
+            // Whoever keeps it goes on with this one. The file may be another one by now.
+            if let Some(read) = own.own() {
+                known.set(read);
+            }
+            config.cert_resolver = Arc::clone(known) as Arc<dyn ResolvesServerCert>;
+            live = Some(Arc::clone(known));
+        }
         let handshakes = before.map(|before| Arc::clone(&before.handshakes));
         Self {
             config: Arc::new(config),
             resumes: side.resumes,
             tickets,
+            live,
             class,
             handshakes: handshakes.unwrap_or_else(|| Arc::new(Handshakes::new(permits))),
         }

@@ -74,6 +74,14 @@ impl Session {
         }
     }
 
+    /// The name that the client has asked for.
+    pub fn server_name(&self) -> Option<String> {
+        self.with(|tls| match tls {
+            Connection::Server(server) => server.server_name().map(str::to_owned),
+            Connection::Client(_) => None,
+        })
+    }
+
     /// The socket, without TLS.
     pub(super) fn into_socket(self) -> Socket {
         self.socket

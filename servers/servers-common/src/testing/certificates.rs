@@ -2,9 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
-use rustls_pki_types::CertificateDer;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DnType, IsCa, Issuer,
+    KeyPair, date_time_ymd,
+};
 use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, CertificateSigningRequestDer};
 use tempfile::TempDir;
 
 /// An authority, with a directory for its certificates.
@@ -57,6 +60,16 @@ impl Authority {
     /// A certificate for these names or addresses, in files of this name.
     pub fn issue(&self, file: &str, names: &[&str]) -> Issued {
         self.issue_until(file, names, 4096)
+    }
+
+    /// A certificate for who comes with this request, good from and until the beginning of these
+    /// years.
+    pub fn sign(&self, request: &[u8], [from, until]: [i32; 2]) -> String {
+        let request = CertificateSigningRequestDer::from(request);
+        let mut request = CertificateSigningRequestParams::from_der(&request).unwrap();
+        request.params.not_before = date_time_ymd(from, 1, 1);
+        request.params.not_after = date_time_ymd(until, 1, 1);
+        request.signed_by(&self.issuer).unwrap().pem()
     }
 
     /// One that is good until the beginning of this year.

@@ -1,5 +1,6 @@
 //! What the tests share: the program, clients, and servers behind it.
 
+mod authority;
 mod client;
 pub(crate) mod frames;
 mod names;
@@ -8,6 +9,7 @@ mod program;
 mod secured;
 pub(crate) mod two;
 
+pub(crate) use authority::AcmeServer;
 pub(crate) use client::{Answer, Client, connected};
 pub(crate) use names::Names;
 pub(crate) use origin::{Origin, Reply, request};
