@@ -273,6 +273,16 @@ pub(super) struct Answering {
 }
 
 impl Answering {
+    fn new(request: &Request<'_>, reply: Reply) -> Self {
+        Self {
+            reply,
+            is_for_head: request.method == "HEAD",
+            is_old: request.minor_version == 0,
+            persists: request.persists,
+            has_body: request.framing != Framing::None,
+        }
+    }
+
     async fn send(self, stream: &Stream, front: &Front, note: Option<&Note>) -> End {
         // What is left of a body stands before the next request.
         let closes = !self.persists || self.has_body || front.is_closing();
@@ -332,6 +342,9 @@ pub(super) fn plan_of(
         let line = (request.method, request.target, version);
         note.asked(line, request.host, |name| header(request, name));
     }
+    if let Some(reply) = challenged(request, front) {
+        return Ok(Planned::Answer(Answering::new(request, reply)));
+    }
     let destination = front.router.find(request, ends.client());
     let destination = destination.ok_or_else(nowhere)?;
     if let Some(note) = note {
@@ -339,15 +352,7 @@ pub(super) fn plan_of(
     }
     let passage = match admitted(request, destination, (ends, is_tls)) {
         Ok(passage) => passage,
-        Err(reply) => {
-            return Ok(Planned::Answer(Answering {
-                reply,
-                is_for_head: request.method == "HEAD",
-                is_old: request.minor_version == 0,
-                persists: request.persists,
-                has_body: request.framing != Framing::None,
-            }));
-        }
+        Err(reply) => return Ok(Planned::Answer(Answering::new(request, reply))),
     };
     if let (Some(note), Some(id)) = (note, passage.as_ref().and_then(|it| it.id.as_ref())) {
         note.has_id(id);
@@ -362,18 +367,22 @@ pub(super) fn plan_of(
         forwarded_for: front.config.forwarded_for,
         passage: passage.as_deref(),
     };
-    let (mut out, mut over_two) = (Vec::new(), None);
+    let (mut out, mut over_two, mut websocket_key) = (Vec::new(), None, None);
     match pool.config.protocol {
         Protocol::One => {
             out.reserve(length + 128);
             rewrite.write(request, &mut out);
         }
-        Protocol::Two => over_two = Some(Box::new(two::request(request, rewrite, pool)?)),
+        Protocol::Two => {
+            over_two = Some(Box::new(two::request(request, rewrite, pool)?));
+            websocket_key = two::key_of_client(request)?;
+        }
     }
     Ok(Planned::Forward(Plan {
         key: key(pool, request, ends),
         pool: Arc::clone(pool),
         class: destination.class,
+        route: destination.index,
         head: out,
         two: over_two,
         framing: request.framing,
@@ -382,12 +391,23 @@ pub(super) fn plan_of(
         is_old: request.minor_version == 0,
         persists: request.persists,
         upgrade: request.upgrade.map(<[u8]>::to_vec),
-        websocket_key: None,
+        websocket_key,
         binds: request.binds,
         is_grpc: two::is_grpc(request.headers),
         passage,
         note: None,
     }))
+}
+
+/// What an authority is answered that asks whether a name is ours, before any route.
+fn challenged(request: &Request<'_>, front: &Front) -> Option<Reply> {
+    let answer = front.challenges.answer(request.target)?;
+    let kind = "application/octet-stream".to_owned();
+    matches!(request.method, "GET" | "HEAD").then(|| Reply {
+        status: 200,
+        headers: vec![("content-type".into(), kind)],
+        body: answer.into(),
+    })
 }
 
 fn nowhere() -> Refusal {

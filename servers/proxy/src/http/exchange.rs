@@ -53,6 +53,8 @@ pub(super) struct Client<'a> {
 pub(super) struct Plan {
     pub(super) pool: Arc<Pool>,
     pub(super) class: Class,
+    /// The place of its route, for what operators are told.
+    pub(super) route: usize,
     pub(super) key: u64,
     /// The head as it goes to a server that speaks HTTP/1.1, and to one that speaks HTTP/2.
     pub(super) head: Vec<u8>,
@@ -65,7 +67,8 @@ pub(super) struct Plan {
     pub(super) persists: bool,
     /// The protocol to which the client wants to change.
     pub(super) upgrade: Option<Vec<u8>>,
-    /// What a server has to know of to change to WebSockets with a client of HTTP/2.
+    /// The one of a WebSocket: what a server of HTTP/1.1 has to know of for a client of HTTP/2, or
+    /// the answer to a client of HTTP/1.1 for a server of HTTP/2.
     pub(super) websocket_key: Option<String>,
     /// It logs in for the whole connection, which is then for nobody else.
     pub(super) binds: bool,
@@ -121,7 +124,7 @@ pub(super) async fn exchange(mut client: Client<'_>, plan: &Plan) -> Result<End,
         let began = plan.note.as_ref().map(|_| Instant::now());
         let dialled = dial(pool, plan.key, client.ends, repeats == 0, &mut tried);
         let dialled = dialled.await.map_err(|error| {
-            client.front.complain(&error);
+            client.front.complain_of(plan.route, &error);
             no_server()
         })?;
         let server = &pool.servers()[dialled.lease.index()];
@@ -172,7 +175,7 @@ pub(super) fn refused(
 ) -> Result<End, Refusal> {
     let complain = |what: &str| {
         let (pool, name) = (&plan.pool.name, &server.config.name);
-        front.complain(&format_args!("server {pool}/{name} {what}"));
+        front.complain_of(plan.route, &format_args!("server {pool}/{name} {what}"));
     };
     Err(match fault {
         Fault::Lost(error) => {

@@ -1,4 +1,4 @@
-//! WebSockets and other protocols over HTTP/2, to servers that speak HTTP/1.1.
+//! WebSockets and other protocols over HTTP/2, on one side or on both.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -11,7 +11,7 @@ use h2::ext::Protocol;
 use h2::{Reason, RecvStream, SendStream};
 
 use super::support::two::{TwoClient, TwoOrigin, all_of, give, moment, request, run, web_two};
-use super::support::{Origin, Proxy, pattern, until, web};
+use super::support::{Client, Origin, Proxy, pattern, until, web};
 
 /// Answers as RFC 6455 has it, or to another key, or otherwise; then gives back all that comes.
 fn echo() -> Origin {
@@ -155,6 +155,7 @@ fn a_websocket_that_cannot_be_had_is_refused_and_one_that_is_cut_off_ends_so() {
         let mut other = TwoClient::connect(to_two.address("web")).await;
         let (answer, _) = tunnel(&mut other, "/chat", "websocket").await;
         assert_eq!(answer.unwrap().status(), 501);
+        to_two.until_said("does not allow WebSockets over HTTP/2");
         let (answer, mut stream) = tunnel(&mut client, "/chat", "websocket").await;
         assert_eq!(answer.unwrap().status(), 200);
         until("it is open", || origin.open() == 1);
@@ -162,5 +163,166 @@ fn a_websocket_that_cannot_be_had_is_refused_and_one_that_is_cut_off_ends_so() {
         while origin.open() > 0 {
             moment().await;
         }
+    });
+}
+
+/// Opens tunnels, tells what it was asked, and gives back all that comes; some paths it answers
+/// otherwise.
+fn echo_two() -> TwoOrigin {
+    let mut builder = h2::server::Builder::new();
+    builder.enable_connect_protocol();
+    TwoOrigin::built(&builder, |request, mut respond, _| async move {
+        let (parts, mut incoming) = request.into_parts();
+        let mut answer = ::http::Response::builder().header("sec-websocket-protocol", "chat");
+        if parts.uri.path() == "/no" {
+            answer = answer.status(403).header("content-length", 2);
+            let mut stream = respond
+                .send_response(answer.body(()).unwrap(), false)
+                .unwrap();
+            return drop(stream.send_data("no".into(), true));
+        }
+        let answer = answer.status(201).body(()).unwrap();
+        let mut stream = respond.send_response(answer, false).unwrap();
+        let protocol = parts.extensions.get::<Protocol>().map(Protocol::as_str);
+        let key = parts.headers.contains_key("sec-websocket-key");
+        let version = parts
+            .headers
+            .get("sec-websocket-version")
+            .map(|it| it.to_str().unwrap());
+        let (method, uri) = (parts.method, parts.uri);
+        let told = format!("{method} {uri} {protocol:?} {version:?} {key}\n");
+        give(&mut stream, told.as_bytes()).await;
+        if uri.path() == "/cut" {
+            // Not before the head has come, which it would take with it.
+            let _ = incoming.data().await;
+            return stream.send_reset(Reason::CANCEL);
+        }
+        while let Some(Ok(bytes)) = incoming.data().await {
+            incoming
+                .flow_control()
+                .release_capacity(bytes.len())
+                .unwrap();
+            give(&mut stream, &bytes).await;
+        }
+        give(&mut stream, b" bye").await;
+        drop(stream.send_data(Bytes::new(), true));
+    })
+}
+
+#[test]
+fn a_client_of_http2_has_a_websocket_with_a_server_of_http2() {
+    let origin = echo_two();
+    let proxy = Proxy::start(&web_two("", "", &[&origin]));
+    let body = pattern(300_000);
+    run(async {
+        let mut client = TwoClient::connect(proxy.address("web")).await;
+        for protocol in ["websocket", "other/1.0"] {
+            let (response, mut stream) = tunnel(&mut client, "/chat?a", protocol).await;
+            let response = response.unwrap();
+            assert_eq!(response.status(), 200);
+            assert_eq!(response.headers()["sec-websocket-protocol"], "chat");
+            let mut incoming = response.into_body();
+            let sent = async {
+                give(&mut stream, &body).await;
+                stream.send_data(Bytes::new(), true).unwrap();
+            };
+            let (all, ()) = tokio::join!(all_of(&mut incoming), sent);
+            let told =
+                format!("CONNECT http://a.example/chat?a Some({protocol:?}) Some(\"13\") false\n");
+            let whole = [told.as_bytes(), &body[..], b" bye"].concat();
+            assert!(all.unwrap().0 == whole, "{protocol}");
+        }
+        let (answer, _) = tunnel(&mut client, "/no", "websocket").await;
+        let mut answer = answer.unwrap();
+        assert_eq!(answer.status(), 403);
+        assert_eq!(all_of(answer.body_mut()).await.unwrap().0, b"no");
+        let (answer, mut stream) = tunnel(&mut client, "/cut", "websocket").await;
+        give(&mut stream, b"x").await;
+        assert!(all_of(answer.unwrap().body_mut()).await.is_err());
+    });
+    assert_eq!(origin.connections(), 1);
+}
+
+/// Asks for a WebSocket by HTTP/1.1.
+fn upgrade(path: &str, more: &str) -> String {
+    format!(
+        "GET {path} HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: WebSocket\r\n\
+         Sec-WebSocket-Version: 13\r\n{more}\r\n"
+    )
+}
+
+const KEY: &str = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+
+#[test]
+fn a_client_of_http1_has_a_websocket_with_a_server_of_http2() {
+    let origin = echo_two();
+    let rules = "[listener.web.response]\nremove_headers = [\"sec-websocket-accept\"]\n";
+    let proxy = Proxy::start(&web_two(rules, "", &[&origin]));
+    let mut client = Client::connect(proxy.address("web"));
+    // In the same bytes as the request, as a client may that does not wait.
+    client.send(upgrade("/chat", KEY) + "early ");
+    let answer = client.head();
+    assert_eq!(answer.status, 101);
+    assert_eq!(answer.header("upgrade"), Some("websocket"));
+    assert_eq!(answer.header("connection"), Some("upgrade"));
+    let accept = accept("dGhlIHNhbXBsZSBub25jZQ==").to_ascii_lowercase();
+    assert_eq!(answer.header("sec-websocket-accept"), Some(&*accept));
+    assert_eq!(answer.header("sec-websocket-protocol"), Some("chat"));
+    let body = pattern(300_000);
+    let mut writer = client.stream.try_clone().unwrap();
+    let sent = std::thread::spawn({
+        let body = body.clone();
+        move || {
+            writer.write_all(&body).unwrap();
+            writer.shutdown(Shutdown::Write).unwrap();
+        }
+    });
+    let told = b"CONNECT http://a.example/chat Some(\"websocket\") Some(\"13\") false\n";
+    let whole = [&told[..], b"early ", &body[..], b" bye"].concat();
+    assert!(client.rest() == whole);
+    sent.join().unwrap();
+}
+
+#[test]
+fn a_websocket_with_a_server_of_http2_is_refused_or_cut_off_as_by_http1() {
+    let origin = echo_two();
+    let proxy = Proxy::start(&web_two("", "", &[&origin]));
+    let mut client = Client::connect(proxy.address("web"));
+    client.send(upgrade("/no", KEY));
+    let answer = client.answer();
+    assert_eq!((answer.status, answer.text()), (403, "no"));
+    // The connection goes on.
+    client.send(upgrade("/cut", KEY));
+    assert_eq!(client.head().status, 101);
+    client.send("x");
+    let _ = client.ended();
+    for keys in [
+        String::new(),
+        KEY.repeat(2),
+        "Sec-WebSocket-Key: short\r\n".to_owned(),
+    ] {
+        let mut client = Client::connect(proxy.address("web"));
+        client.send(upgrade("/chat", &keys));
+        assert_eq!(client.answer().status, 400, "{keys:?}");
+    }
+    // One that has gone takes its stream with it.
+    let mut client = Client::connect(proxy.address("web"));
+    client.send(upgrade("/chat", KEY));
+    assert_eq!(client.head().status, 101);
+    drop(client);
+    until("the stream has ended", || proxy.stat("app/s0", "scur") == 0);
+}
+
+#[test]
+fn rules_about_the_handshake_do_not_break_a_websocket_over_http2() {
+    let origin = echo();
+    let rules = "[listener.web.response]\nremove_headers = [\"sec-websocket-accept\"]\n";
+    let proxy = Proxy::start(&web(rules, "", &[&origin]));
+    run(async {
+        let mut client = TwoClient::connect(proxy.address("web")).await;
+        let (answer, _stream) = tunnel(&mut client, "/chat", "websocket").await;
+        assert_eq!(answer.unwrap().status(), 200);
+        let (answer, _) = tunnel(&mut client, "/other", "websocket").await;
+        assert_eq!(answer.unwrap().status(), 502);
     });
 }

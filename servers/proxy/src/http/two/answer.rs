@@ -16,6 +16,7 @@ use super::super::framing::Framing;
 use super::super::head::{self, BadHead, HeadEnd, storage};
 use super::super::rewrite::{OfResponse, passed_on};
 use super::body::{PIECE_BYTES, broken};
+use super::tunnel;
 use crate::compress::Form;
 use crate::counters::Counter;
 use crate::policy::Lines;
@@ -34,6 +35,8 @@ pub(super) struct Answer {
     pub(super) framing: Framing,
     /// The server takes another request over HTTP/1.1.
     pub(super) persists: bool,
+    /// The protocol changes, for which was asked.
+    pub(super) opens: bool,
 }
 
 /// Why a server has not answered.
@@ -43,6 +46,8 @@ pub(super) enum Trouble {
     Refused(io::Error),
     /// All bodies together take too much memory.
     Full,
+    /// It does not allow that another protocol is asked for.
+    NoTunnels,
     /// Something else.
     Fault(Fault),
 }
@@ -187,14 +192,16 @@ fn parsed(bytes: &[u8], plan: &Plan) -> Result<Answer, Fault> {
     if let Some(length) = length {
         headers.insert(header::CONTENT_LENGTH, length.into());
     }
+    let opens = response.status == 101 && agrees(&response, plan);
     Ok(Answer {
-        status: match response.status {
-            101 if agrees(&response, plan) => StatusCode::SWITCHING_PROTOCOLS,
-            other => status(other)?,
+        status: match opens {
+            true => StatusCode::SWITCHING_PROTOCOLS,
+            false => status(response.status)?,
         },
         headers,
         framing: response.framing,
         persists: response.persists,
+        opens,
     })
 }
 
@@ -230,12 +237,12 @@ fn of_two(response: Response<bool>, plan: &Plan) -> Result<Answer, Fault> {
             headers.append(name.clone(), value);
         }
     }
-    let persists = true;
     Ok(Answer {
         status,
         headers,
         framing,
-        persists,
+        persists: true,
+        opens: status.is_success() && tunnel::is_wanted(plan),
     })
 }
 
@@ -283,13 +290,8 @@ impl Answer {
         tag.filter(|_| !is_dropped)
     }
 
-    /// Whether the protocol changes, for which was asked then.
-    pub(super) fn upgrades(&self) -> bool {
-        self.status == StatusCode::SWITCHING_PROTOCOLS
-    }
-
     pub(super) fn is_interim(&self) -> bool {
-        self.status.is_informational() && !self.upgrades()
+        self.status.is_informational() && !self.opens
     }
 
     /// The head as HTTP/1.1, with its end.
@@ -306,7 +308,7 @@ impl Answer {
             persists: true,
         };
         let mut out = Vec::with_capacity(256);
-        let upgrades = false;
+        let upgrades = self.status == StatusCode::SWITCHING_PROTOCOLS;
         let rewrite = OfResponse {
             framing,
             upgrades,

@@ -24,7 +24,7 @@ use super::servers::Place;
 use super::sink::Sink;
 use super::source::Source;
 use super::squeeze::{self, squeezed};
-use super::tunnel::{self, Tunnel};
+use super::tunnel::{self, Far, Tunnel};
 use super::upload::{Upload, answered};
 use crate::access_log::Note;
 use crate::compress::Form;
@@ -32,7 +32,6 @@ use crate::counters::Counter;
 use crate::pool::{Dialled, Lease, Server, dial, dial_two};
 use crate::server::Front;
 use crate::socket::Ends;
-use crate::stream::Stream;
 
 /// A request.
 #[derive(Debug)]
@@ -54,8 +53,8 @@ enum Called {
 enum Whole {
     /// The answer, to its end.
     Done(Done),
-    /// The head of an answer by which the protocol changes.
-    Opened(Answer),
+    /// The head of an answer by which the protocol changes, and what follows by HTTP/2.
+    Opened(Answer, Option<RecvStream>),
 }
 
 /// What is left after an answer.
@@ -120,16 +119,9 @@ pub(in super::super) async fn forward(client: Client<'_>, plan: &Plan) -> Result
 pub(super) fn of_client(front: &Front, plan: &Plan) -> Patience {
     let config = &front.config;
     match plan.is_grpc {
-        // Nothing of a tunnel comes before it is one.
-        _ if is_tunnel(plan) => tunnel::patience(),
         true => Patience::each(config.timeouts.idle),
         false => Patience::in_all(config.timeouts.body, config.body_rate_min),
     }
-}
-
-/// Whether a client of HTTP/2 asks for another protocol.
-fn is_tunnel(plan: &Plan) -> bool {
-    plan.upgrade.is_some() && plan.two.is_none()
 }
 
 /// The server's time.
@@ -165,7 +157,11 @@ pub(super) async fn exchange(call: &mut Call<'_>, plan: &Plan) -> Result<End, Re
             Err(trouble) => trouble,
         };
         let (fault, may_repeat) = match trouble {
-            Trouble::Full => return Err(full()),
+            Trouble::Full => {
+                front.complain_of(plan.route, &"bodies take all of process.h2_held_bytes_max");
+                return Err(full());
+            }
+            Trouble::NoTunnels => return Err(no_tunnels(front, plan, &server)),
             Trouble::Refused(error) => (Fault::Lost(error), call.up.is_whole),
             Trouble::Fault(fault) => {
                 let is_lost = matches!(fault, Fault::Lost(_));
@@ -200,6 +196,19 @@ fn full() -> Refusal {
     Refusal::new(503, why)
 }
 
+/// That says nothing of the server's health, as a client may ask for what it likes.
+fn no_tunnels(front: &Front, plan: &Plan, server: &Server) -> Refusal {
+    let (pool, name) = (&plan.pool.name, &server.config.name);
+    let what = format_args!(
+        "server {pool}/{name} does not allow WebSockets over HTTP/2 (extended CONNECT, RFC 8441): \
+         have it allow them, or drop the pool's protocol = \"h2\""
+    );
+    front.complain_of(plan.route, &what);
+    let why = "the server behind does not allow that another protocol is asked for: ask for \
+               something else";
+    Refusal::new(501, why)
+}
+
 async fn reach(
     (front, ends): (&Front, &Ends),
     plan: &Plan,
@@ -214,7 +223,7 @@ async fn reach(
             .map(|(lease, place)| Called::Two(lease, place)),
     };
     called.map_err(|error| {
-        front.complain(&error);
+        front.complain_of(plan.route, &error);
         no_server()
     })
 }
@@ -233,9 +242,9 @@ async fn once(call: &mut Call<'_>, plan: &Plan, called: Called) -> Result<End, T
             let done = match both(call, plan, &server, sink, awaited).await? {
                 Whole::Done(done) => done,
                 // Few requests ask for another protocol: the others keep no room for it.
-                Whole::Opened(answer) => {
-                    let origin = (&*server, &stream);
-                    Box::pin(opened(call, plan, origin, answer, &mut arrived)).await?
+                Whole::Opened(answer, _) => {
+                    let far = Far::one(&stream, &mut arrived, counters);
+                    Box::pin(opened(call, plan, answer, far)).await?
                 }
             };
             let is_shared =
@@ -255,15 +264,23 @@ async fn once(call: &mut Call<'_>, plan: &Plan, called: Called) -> Result<End, T
             let Some(request) = &plan.two else {
                 return Err(Fault::Server("speaks another protocol".to_owned()).into());
             };
-            let is_end = plan.framing == Framing::None;
+            let is_tunnel = tunnel::is_wanted(plan);
+            if is_tunnel && !place.takes_tunnels(plan.pool.config.timeouts.connect).await {
+                return Err(Trouble::NoTunnels);
+            }
+            let is_end = plan.framing == Framing::None && !is_tunnel;
             // It takes no more, which was not known a moment ago.
             let sent = place.send((**request).clone(), is_end);
             let (response, mut body) = sent.map_err(|error| Trouble::Refused(broken(error)))?;
             let sink = Sink::two(&mut body, place.line(), patience);
             let awaited = Awaited::Two(response);
-            // A request to a server of HTTP/2 asks for no other protocol.
-            let Whole::Done(done) = both(call, plan, lease.server(), sink, awaited).await? else {
-                return Err(Fault::Server("changed the protocol, unasked".to_owned()).into());
+            let done = match both(call, plan, lease.server(), sink, awaited).await? {
+                Whole::Done(done) => done,
+                Whole::Opened(answer, back) => {
+                    let window = plan.pool.config.h2.window;
+                    let far = Far::two(&mut body, place.line(), back, window);
+                    Box::pin(opened(call, plan, answer, far)).await?
+                }
             };
             done.tell(plan, lease.index());
             Ok(done.end)
@@ -300,14 +317,17 @@ async fn both<'s>(
         is_whole: false,
     };
     let (mut answer, body) = answered(&mut upload, &mut awaited, reply, front, plan).await?;
+    if answer.opens {
+        // Before the configuration changes what it says.
+        tunnel::verified(&answer, plan)?;
+        answer.change(plan, server);
+        return Ok(Whole::Opened(answer, body));
+    }
     if let Some(note) = &plan.note {
         note.answered(answer.status.as_u16());
     }
     let form = squeeze::form(&answer, plan);
     let tag = answer.change(plan, server);
-    if answer.upgrades() {
-        return Ok(Whole::Opened(answer));
-    }
     let (framing, persists, status) = (answer.framing, answer.persists, answer.status.as_u16());
     squeeze::coded(&mut answer, &form, tag);
     let sent_as = answer.framing;
@@ -364,36 +384,34 @@ async fn download(
 async fn opened(
     call: &mut Call<'_>,
     plan: &Plan,
-    (server, origin): (&Server, &Stream),
     answer: Answer,
-    arrived: &mut BytesMut,
+    far: Far<'_>,
 ) -> Result<Done, Trouble> {
-    if !tunnel::belongs(&answer.headers, plan.websocket_key.as_deref()) {
-        let why = "agreed to a WebSocket, and not to the one that was asked for";
-        return Err(Fault::Server(why.to_owned()).into());
-    }
     let Call {
         front, up, reply, ..
     } = call;
     let front = *front;
+    let status = StatusCode::SWITCHING_PROTOCOLS.as_u16();
+    if let Some(note) = &plan.note {
+        note.answered(status);
+    }
     let done = |end| Done {
         end,
-        status: StatusCode::SWITCHING_PROTOCOLS.as_u16(),
+        status,
         // Who has broken it off, nobody knows.
         is_broken: false,
         server_persists: false,
     };
-    let answer = tunnel::opened(answer);
-    let Some(down) = reply.begin(answer, true, front, plan)? else {
+    let answer = match reply {
+        Reply::One(_) => tunnel::opened_to_one(answer, plan),
+        Reply::Two { .. } => tunnel::opened_to_two(answer),
+    };
+    let Some(mut down) = reply.begin(answer, false, front, plan)? else {
         return Ok(done(End::Close));
     };
-    let tunnel = Tunnel {
-        up,
-        down,
-        origin,
-        arrived,
-        counters: [&server.counters.bytes_in, &server.counters.bytes_out],
-    };
+    up.opens(tunnel::patience());
+    down.opens(tunnel::patience());
+    let tunnel = Tunnel { up, down, far };
     let idle = front.config.timeouts.idle;
     Ok(match tunnel.run(plan, &front.held, idle).await {
         Ok(()) => done(End::Close),

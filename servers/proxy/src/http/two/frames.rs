@@ -71,6 +71,26 @@ impl Frames {
     }
 }
 
+/// Follows the first frame of a server, which are its SETTINGS, until that has come whole.
+#[derive(Debug, Default)]
+pub(super) struct Greeting {
+    length: [u8; 3],
+    came: usize,
+}
+
+impl Greeting {
+    /// Looks at what has come next. Returns whether it is whole.
+    pub(super) fn take(&mut self, bytes: &[u8]) -> bool {
+        let begun = self.came.min(self.length.len());
+        for (place, byte) in self.length[begun..].iter_mut().zip(bytes) {
+            *place = *byte;
+        }
+        self.came += bytes.len();
+        let [first, second, third] = self.length.map(usize::from);
+        self.came >= HEADER_BYTES + (first << 16 | second << 8 | third)
+    }
+}
+
 /// How many there may be in a second; those of one second may come at once.
 #[derive(Debug)]
 pub(super) struct Rate {
@@ -148,6 +168,20 @@ mod tests {
             }
             prop_assert_eq!(seen, expected);
         }
+    }
+
+    #[test]
+    fn a_greeting_is_whole_with_its_last_byte_however_it_is_cut() {
+        let bytes = frame(4, 6 * 50);
+        for cut in 1..bytes.len() {
+            let (first, rest) = bytes.split_at(cut);
+            let mut greeting = Greeting::default();
+            assert!(!greeting.take(first), "{cut}");
+            assert!(!greeting.take(&rest[..rest.len() - 1]), "{cut}");
+            assert!(greeting.take(&rest[rest.len() - 1..]), "{cut}");
+        }
+        // Settings may be none.
+        assert!(Greeting::default().take(&frame(4, 0)));
     }
 
     #[test]

@@ -77,6 +77,8 @@ pub(super) struct Line {
     state: Mutex<State>,
     /// There is room again.
     room: Notify,
+    /// Its server's settings hold.
+    settled: Notify,
     /// Its peer sends too many frames of no use.
     pub(super) flooded: Notify,
 }
@@ -89,6 +91,10 @@ struct State {
     blocked: Option<Instant>,
     /// Bytes that were read of it, in all.
     read: u64,
+    /// Its server's settings have come; h2 takes them before it rests.
+    is_greeted: bool,
+    /// They hold, or none will come.
+    is_settled: bool,
 }
 
 impl Line {
@@ -98,6 +104,7 @@ impl Line {
             max,
             state: Mutex::default(),
             room: Notify::new(),
+            settled: Notify::new(),
             flooded: Notify::new(),
         }
     }
@@ -125,9 +132,39 @@ impl Line {
     /// Notes that h2 has nothing to do. Unless it waits for the socket, all is written then, or was
     /// dropped with its stream.
     pub(super) fn rests(&self) {
-        let is_blocked = self.state().blocked.is_some();
+        let state = self.state();
+        let (is_blocked, is_greeted) = (state.blocked.is_some(), state.is_greeted);
+        drop(state);
         if !is_blocked {
             self.written(usize::MAX);
+            if is_greeted {
+                self.settle();
+            }
+        }
+    }
+
+    /// Notes that the settings of its server have been read.
+    pub(super) fn greeted(&self) {
+        self.state().is_greeted = true;
+    }
+
+    /// Notes that nothing is to be waited for: the server's settings hold, or the connection ends.
+    pub(super) fn settle(&self) {
+        let was_settled = std::mem::replace(&mut self.state().is_settled, true);
+        if !was_settled {
+            self.settled.notify_waiters();
+        }
+    }
+
+    /// Waits until the server's settings hold.
+    pub(super) async fn settled(&self) {
+        loop {
+            // Waits from here on, so that no notice is missed.
+            let notified = self.settled.notified();
+            if self.state().is_settled {
+                return;
+            }
+            notified.await;
         }
     }
 
@@ -198,6 +235,24 @@ mod tests {
         assert_eq!(all.held(), 40);
         drop(line);
         assert_eq!(all.held(), 0);
+    }
+
+    #[test]
+    fn settings_hold_when_h2_has_taken_what_was_read() {
+        let line = Line::new(&Arc::new(All::new(100)), 50);
+        let mut context = Context::from_waker(Waker::noop());
+        let mut settled = pin!(line.settled());
+        line.rests();
+        assert_eq!(settled.as_mut().poll(&mut context), Poll::Pending);
+        line.greeted();
+        assert_eq!(settled.as_mut().poll(&mut context), Poll::Pending);
+        // They hold when they are acknowledged, which waits for the socket.
+        line.blocked();
+        line.rests();
+        assert_eq!(settled.as_mut().poll(&mut context), Poll::Pending);
+        line.written(1);
+        line.rests();
+        assert_eq!(settled.as_mut().poll(&mut context), Poll::Ready(()));
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! - `body`: bodies between both protocols, from a `source` to a `sink`.
 //! - `squeeze`: bodies that are compressed on their way.
 //! - `answer`: the head of an answer; `reply`: how it goes to the client.
-//! - `tunnel`: what a client changes to by an extended CONNECT, such as WebSockets.
+//! - `tunnel`: what an extended CONNECT changes to, such as WebSockets.
 //! - `servers`: connections to servers.
 //! - `check`: checks of servers.
 
@@ -40,6 +40,7 @@ pub use held::All;
 pub(super) use request::{is_grpc, request};
 pub use servers::Lines;
 pub(crate) use servers::{Place, place};
+pub(super) use tunnel::key_of_client;
 
 use ::http::{HeaderValue, Response, StatusCode, header};
 use bytes::Bytes;

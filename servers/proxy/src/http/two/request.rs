@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 
 use ::http::request::Parts;
 use ::http::{HeaderName, HeaderValue, Method, Request, Uri, Version, header};
+use h2::ext::Protocol;
 use httparse::Header;
 
 use super::super::connection::{Planned, of_head, plan_of};
@@ -48,13 +49,24 @@ pub(in super::super) fn request(
     let uri = uri.path_and_query(target.unwrap_or(request.target)).build();
     let uri = uri.map_err(|_| bad("the target or the host cannot be said in HTTP/2"))?;
     let mut out = Request::new(());
-    let method = Method::from_bytes(request.method.as_bytes());
+    let protocol = tunnel::of_server(request);
+    let method = match protocol {
+        Some(_) => Ok(Method::CONNECT),
+        None => Method::from_bytes(request.method.as_bytes()),
+    };
     *out.method_mut() = method.map_err(|_| bad("the method is malformed"))?;
+    if let Some(protocol) = protocol {
+        out.extensions_mut().insert(Protocol::from(protocol));
+    }
     *out.uri_mut() = uri;
     *out.version_mut() = Version::HTTP_2;
     let headers = out.headers_mut();
     let mut is_good = true;
     rewrite.fields(request, |name, value| {
+        let is_of_handshake = |of: &&str| name.eq_ignore_ascii_case(of);
+        if protocol.is_some() && tunnel::HANDSHAKE.iter().any(is_of_handshake) {
+            return;
+        }
         let name = HeaderName::from_bytes(name.as_bytes());
         match (name, HeaderValue::from_bytes(value)) {
             (Ok(name), Ok(value)) => drop(headers.append(name, value)),
@@ -159,11 +171,6 @@ pub(super) fn plan(
         .sum();
     let planned = plan_of(&request, length, front, of, note)?;
     match planned {
-        Planned::Forward(plan) if protocol.is_some() && plan.two.is_some() => {
-            let why = "the servers behind speak HTTP/2, and other protocols are spoken with those \
-                       that speak HTTP/1.1: ask for something else";
-            Err(Refusal::new(501, why))
-        }
         Planned::Forward(plan) => Ok(Planned::Forward(Plan {
             websocket_key: key,
             ..plan

@@ -156,6 +156,14 @@ impl Place {
         self.is_reused
     }
 
+    /// Whether the server takes an extended CONNECT, which it says when a connection begins. Waits
+    /// for that.
+    pub(super) async fn takes_tunnels(&self, limit: Duration) -> bool {
+        let is_allowed = || self.shared.send.is_extended_connect_protocol_enabled();
+        // One that does not say it in time does not allow it.
+        is_allowed() || (timeout(limit, self.line().settled()).await.is_ok() && is_allowed())
+    }
+
     /// Sends the head of a request.
     pub(super) fn send(
         &self,
@@ -308,6 +316,7 @@ async fn drive(
         shared.state().is_over = true;
     }
     server.lines.sweep();
+    line.settle();
     drop(connection);
     stream.finish_now();
 }

@@ -132,6 +132,22 @@ impl<'a> Sink<'a> {
         }
     }
 
+    /// What follows is of another protocol.
+    pub(super) fn opens(&mut self, patience: Patience) {
+        self.patience = patience;
+    }
+
+    /// Has the peer see that nothing follows, which by HTTP/2 the last piece says.
+    pub(super) async fn shut(&mut self) -> io::Result<()> {
+        match &self.to {
+            To::One { stream, .. } => {
+                let mut stream = *stream;
+                self.patience.wait(stream.shutdown()).await
+            }
+            To::Two { .. } => Ok(()),
+        }
+    }
+
     /// Until the peer wants no more of it.
     pub(super) async fn gone(&mut self) -> io::Error {
         match &mut self.to {

@@ -106,6 +106,14 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// What follows is of another protocol, and goes on to the end of the connection.
+    pub(super) fn opens(&mut self, patience: Patience) {
+        if let From::One { left, .. } = &mut self.from {
+            *left = Left::All;
+        }
+        self.patience = patience;
+    }
+
     /// The next piece. Cancel safe.
     pub(super) async fn next(&mut self) -> Result<Piece, Broken> {
         let piece = match &mut self.from {

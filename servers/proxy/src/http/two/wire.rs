@@ -9,7 +9,7 @@ use bytes::{Buf, BytesMut};
 use evenkeel::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::frames::{Frames, Rate, Seen};
+use super::frames::{Frames, Greeting, Rate, Seen};
 use super::held::Line;
 use crate::counters::Counter;
 use crate::stream::Stream;
@@ -24,6 +24,8 @@ pub(super) struct Wire<'a> {
     /// Bytes that come from the peer, and go to it.
     counters: [&'a Counter; 2],
     limits: Option<Limits>,
+    /// Of a server, until that has come.
+    greeting: Option<Greeting>,
 }
 
 /// What a client may send of what costs it nothing.
@@ -81,6 +83,7 @@ impl<'a> Wire<'a> {
             line: Arc::clone(line),
             counters,
             limits: Some(limits),
+            greeting: None,
         }
     }
 
@@ -96,6 +99,7 @@ impl<'a> Wire<'a> {
             line: Arc::clone(line),
             counters,
             limits: None,
+            greeting: Some(Greeting::default()),
         }
     }
 
@@ -132,6 +136,12 @@ impl AsyncRead for Wire<'_> {
         let came = &buffer.filled()[before..];
         self.counters[0].add(came.len() as u64);
         self.line.came(came.len());
+        if let Some(greeting) = &mut self.greeting
+            && greeting.take(came)
+        {
+            self.greeting = None;
+            self.line.greeted();
+        }
         let is_within = match &mut self.limits {
             Some(limits) => limits.take(came),
             None => true,

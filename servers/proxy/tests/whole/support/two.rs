@@ -154,6 +154,18 @@ impl TwoOrigin {
         H: Fn(Request<RecvStream>, SendResponse<Bytes>, usize) -> F + Send + Sync + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
+        let mut builder = h2::server::Builder::new();
+        builder.max_concurrent_streams(streams_max);
+        Self::built(&builder, handle)
+    }
+
+    /// The same, with connections of this sort.
+    pub(crate) fn built<H, F>(builder: &h2::server::Builder, handle: H) -> Self
+    where
+        H: Fn(Request<RecvStream>, SendResponse<Bytes>, usize) -> F + Send + Sync + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let builder = builder.clone();
         let runtime = Runtime::new().unwrap();
         let (connections, requests) = (Arc::default(), Arc::default());
         let counts: [Arc<AtomicUsize>; 2] = [Arc::clone(&connections), Arc::clone(&requests)];
@@ -166,9 +178,8 @@ impl TwoOrigin {
             while let Ok((stream, _)) = listener.accept().await {
                 counts[0].fetch_add(1, Ordering::SeqCst);
                 let (handle, requests) = (Arc::clone(&handle), Arc::clone(&counts[1]));
+                let builder = builder.clone();
                 drop(evenkeel::spawn(async move {
-                    let mut builder = h2::server::Builder::new();
-                    builder.max_concurrent_streams(streams_max);
                     let Ok(mut connection) = builder.handshake(stream).await else {
                         return;
                     };
