@@ -1,17 +1,22 @@
 //! Connections that are passed on as they are.
 
 use std::pin::pin;
+use std::sync::Arc;
 
-use evenkeel::time::Instant;
+use evenkeel::time::{Instant, timeout_at};
+use tokio::io::AsyncReadExt;
 
 use crate::access_log::{Note, Timed};
 use crate::counters::Counter;
 use crate::http::of_client;
 use crate::policy::Key;
-use crate::pool::dial;
+use crate::pool::{Pool, dial};
 use crate::relay;
 use crate::server::{Front, Taken};
-use crate::tls::Session;
+use crate::tls::{Hello, Said, Session};
+
+/// How much is read at once of a first message.
+const READ_BYTES: usize = 4 * 1_024;
 
 /// Serves a connection until both of its sides have ended.
 #[expect(
@@ -25,21 +30,67 @@ pub fn serve(mut taken: Taken) -> impl Future<Output = ()> + Send {
             let tls = taken.stream.session().map(Session::version);
             Note::begin(log, taken.ends.client(), &front.name, tls)
         });
-        if let (Some(note), Some(destination)) = (&mut note, front.router.otherwise()) {
+        let name = match front.router.asks_for_names() {
+            // Few do: the other connections keep no room for it.
+            true => Box::pin(asked_for(&mut taken, &front)).await,
+            false => None,
+        };
+        let found = front
+            .router
+            .find_connection(name.as_deref(), taken.ends.client());
+        let pool = found.and_then(|found| found.pool.as_ref());
+        let (Some(destination), Some(pool)) = (found, pool) else {
+            return nowhere(&taken, &front, name.as_deref());
+        };
+        if let Some(note) = &mut note {
             note.goes(destination);
         }
+        if destination.class != front.class {
+            // Only outside tasks this is an error, and connections are served by tasks.
+            let _ = evenkeel::task::change_class(destination.class);
+        }
         let note = note.as_deref();
-        let mut served = pin!(served(&mut taken, &front, note));
+        let mut served = pin!(served(&mut taken, &front, pool, note));
         Timed::new(served.as_mut(), note).await;
     }
 }
 
-async fn served(taken: &mut Taken, front: &Front, note: Option<&Note>) {
-    let pool = front.router.otherwise();
-    let Some(pool) = pool.and_then(|destination| destination.pool.as_ref()) else {
-        // The listener spoke HTTP a moment ago, and has routes alone.
-        return;
-    };
+/// No route takes a connection, or one rejects it.
+fn nowhere(taken: &Taken, front: &Front, name: Option<&str>) {
+    front.counters.refused.one();
+    let name = name.unwrap_or("no name");
+    front.complain(&format_args!(
+        "no route takes a connection to {name:?}, or one rejects it"
+    ));
+    taken.stream.reset();
+}
+
+/// The name that a client asks for by TLS. What comes of it is read, and stays in the buffer to be
+/// passed on; one that is silent asks for none.
+async fn asked_for(taken: &mut Taken, front: &Front) -> Option<String> {
+    if let Some(session) = taken.stream.session() {
+        return session.server_name();
+    }
+    let mut hello = Hello::default();
+    let deadline = Instant::now() + front.config.timeouts.head;
+    loop {
+        if let Said::Name(name) = hello.read(&taken.buffer) {
+            return name;
+        }
+        let read = async {
+            if taken.buffer.is_empty() {
+                return taken.stream.read_first(&mut taken.buffer).await;
+            }
+            taken.buffer.reserve(READ_BYTES);
+            (&taken.stream).read_buf(&mut taken.buffer).await
+        };
+        if !matches!(timeout_at(deadline, read).await, Ok(Ok(1..))) {
+            return None;
+        }
+    }
+}
+
+async fn served(taken: &mut Taken, front: &Front, pool: &Arc<Pool>, note: Option<&Note>) {
     if let Some(limit) = front.router.limit()
         && limit.check(Key::Client(taken.ends.client())).is_err()
     {

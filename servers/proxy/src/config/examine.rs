@@ -11,7 +11,7 @@ use toml::Spanned;
 use super::addresses;
 use super::class::{BUILT_IN, OWN_MAX, OfClass};
 use super::http2::Protocol;
-use super::pool::{Balance, CheckKind, HashOn, Pool, Resolve};
+use super::pool::{Balance, CheckKind, Pool, Resolve};
 use super::values::{self, WEIGHT_MAX};
 use super::{Config, Listener, ListenerTls, Mode, NETWORKS_MAX, Route, examine_policy};
 
@@ -46,13 +46,14 @@ const WINDOWS: RangeInclusive<usize> = 65_535..=(1 << 31) - 1;
 /// The longest name of a service that is checked.
 const SERVICE_BYTES_MAX: usize = 255;
 
-struct Examiner<'a> {
-    config: &'a Config,
+/// Looks at a configuration, and notes what is wrong with it.
+pub(super) struct Examiner<'a> {
+    pub(super) config: &'a Config,
     found: Vec<Found>,
 }
 
 impl Examiner<'_> {
-    fn say(&mut self, at: Range<usize>, message: impl Into<String>) {
+    pub(super) fn say(&mut self, at: Range<usize>, message: impl Into<String>) {
         self.found.push(Found::new(at, message.into()));
     }
 
@@ -172,7 +173,7 @@ impl Examiner<'_> {
         }
     }
 
-    fn class_is_there(&mut self, class: Option<&Spanned<String>>) {
+    pub(super) fn class_is_there(&mut self, class: Option<&Spanned<String>>) {
         let Some(class) = class else { return };
         let name = class.get_ref();
         if BUILT_IN.contains(&name.as_str()) || self.config.classes.contains_key(name) {
@@ -214,20 +215,18 @@ impl Examiner<'_> {
         }
         match listener.mode {
             Mode::Tcp => {
-                if listener.pool.is_none() {
+                if listener.pool.is_none() && listener.routes.is_empty() {
                     self.say(
                         at.clone(),
                         format!("listener {name} has mode \"tcp\" and no pool"),
                     );
                 }
-                if let Some(route) = listener.routes.first() {
-                    self.say(
-                        route.span(),
-                        format!("listener {name} has mode \"tcp\"; only \"http\" has routes"),
-                    );
+                let of_routes = listener.routes.iter();
+                let of_routes = of_routes.filter_map(|route| route.get_ref().pool.as_ref());
+                for pool in listener.pool.iter().chain(of_routes) {
+                    self.hashes_what_tcp_has(pool);
+                    self.speaks_what_tcp_has(pool);
                 }
-                self.hashes_what_tcp_has(listener);
-                self.speaks_what_tcp_has(listener);
             }
             Mode::Http
                 if listener.pool.is_none()
@@ -242,7 +241,13 @@ impl Examiner<'_> {
             Mode::Http => {}
         }
         for route in &listener.routes {
-            self.route(route);
+            match listener.mode {
+                Mode::Http => {
+                    self.has_nothing_of_tcp(route);
+                    self.route(route);
+                }
+                Mode::Tcp => self.route_of_tcp(route),
+            }
         }
         if let Some(tls) = &listener.tls {
             self.listener_tls(name, listener.mode, tls);
@@ -319,47 +324,7 @@ impl Examiner<'_> {
         }
     }
 
-    fn hashes_what_tcp_has(&mut self, listener: &Listener) {
-        let Some(name) = &listener.pool else { return };
-        let Some(pool) = self.config.pools.get(name.get_ref()) else {
-            return;
-        };
-        if pool.get_ref().sticky.is_some() {
-            let said = format!(
-                "pool {} is sticky by a cookie, and this listener has mode \"tcp\": balance by \
-                 \"hash\" of \"client\" instead",
-                name.get_ref()
-            );
-            self.say(name.span(), said);
-        }
-        match &pool.get_ref().hash_on {
-            Some(what) if *what.get_ref() != HashOn::Client => self.say(
-                name.span(),
-                format!(
-                    "pool {} hashes something of requests, and this listener has mode \"tcp\": \
-                     give the pool hash_on = \"client\"",
-                    name.get_ref()
-                ),
-            ),
-            _ => {}
-        }
-    }
-
-    /// Connections of TCP are not shared, and nobody there begins with HTTP/2.
-    fn speaks_what_tcp_has(&mut self, listener: &Listener) {
-        let Some(name) = &listener.pool else { return };
-        let pool = self.config.pools.get(name.get_ref());
-        if pool.is_some_and(|pool| pool.get_ref().protocol == Protocol::Two) {
-            let said = format!(
-                "pool {} has protocol \"h2\", and this listener mode \"tcp\", which passes on what \
-                 clients speak: drop the protocol, or give the listener mode \"http\"",
-                name.get_ref()
-            );
-            self.say(name.span(), said);
-        }
-    }
-
-    fn pool_is_there(&mut self, pool: &Spanned<String>) {
+    pub(super) fn pool_is_there(&mut self, pool: &Spanned<String>) {
         if self.config.pools.contains_key(pool.get_ref()) {
             return;
         }

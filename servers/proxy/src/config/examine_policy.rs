@@ -116,6 +116,7 @@ impl Examiner {
             route.pool.is_some(),
             route.redirect.is_some(),
             route.answer.is_some(),
+            route.reject,
         ];
         if ends.into_iter().filter(|is_there| *is_there).count() != 1 {
             self.say(

@@ -220,9 +220,19 @@ fn tcp_has_nothing_of_requests() {
     );
     assert_eq!(line, "pool = \"api\"");
     assert!(message.contains("hash_on = \"client\""), "{message}");
-    let (line, message) = problem("mode = \"http\"", "mode = \"tcp\"");
-    assert_eq!(line, "[[listener.web.route]]");
-    assert!(message.contains("routes"), "{message}");
+    let text = GOOD.replace("mode = \"http\"", "mode = \"tcp\"");
+    let errors = parse("file", &text).unwrap_err().to_string();
+    for said in [
+        "server_names, client, pool, reject",
+        "takes all connections",
+        "hash_on",
+    ] {
+        assert!(errors.contains(said), "{said}: {errors}");
+    }
+    let names = format!("{ROUTE}\nserver_names = [\"a\"]");
+    let (line, message) = problem(ROUTE, &names);
+    assert_eq!(line, ROUTE);
+    assert!(message.contains("for mode \"tcp\""), "{message}");
 }
 
 #[test]

@@ -119,6 +119,10 @@ impl Test {
             "always_false" => return Ok(vec![Atom::Always(false)]),
             "ssl_fc" => return Ok(vec![Atom::Tls(true)]),
             "src" => return self.client(),
+            "req.ssl_sni" | "req_ssl_sni" | "ssl_fc_sni" => {
+                return self.each(|value| server_name(value, self.how.unwrap_or(How::Is)));
+            }
+            "ssl_fc_sni_end" => return self.each(|value| server_name(value, How::Ends)),
             "method" => {
                 if let Some(name) = self.values.iter().find(|name| !is_token(name)) {
                     return Err(format!("{name:?} is no method"));
@@ -284,6 +288,22 @@ impl Test {
         match self.ignores_case {
             true => Ok(format!("(?i){pattern}")),
             false => Ok(pattern),
+        }
+    }
+}
+
+/// A name that clients ask for by TLS. Case does not count here.
+fn server_name(value: &str, how: How) -> Result<Vec<Atom>, String> {
+    let value = value.to_ascii_lowercase();
+    let plain = value.strip_prefix('.').unwrap_or(&value);
+    if !values::is_host(plain) || plain.contains([':', '*', '[']) {
+        return Err(format!("{value:?} is no name that is asked for by TLS"));
+    }
+    match how {
+        How::Is if plain == value => Ok(vec![Atom::ServerName(plain.to_owned())]),
+        How::Ends if plain != value => Ok(vec![Atom::ServerName(format!("*.{plain}"))]),
+        _ => {
+            Err("names by TLS are whole, or all below one, such as `-m end .a.example`".to_owned())
         }
     }
 }

@@ -30,6 +30,8 @@ pub(super) enum Atom {
     PathMatches(String),
     /// The client is in one of these networks.
     Client(Vec<IpNet>),
+    /// The name that the client asks for by TLS, or `*.` and the end of it.
+    ServerName(String),
     /// Whether the client speaks TLS, which is so for all or none of a listener.
     Tls(bool),
     /// The port that was connected to, which is so for all or none of a listener.

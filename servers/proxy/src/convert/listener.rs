@@ -2,6 +2,7 @@
 
 use super::Remarks;
 use super::bind::{Bind, Tls};
+use super::gates::{self, Gates};
 use super::options::Meaning;
 use super::routes::{self, Here, Match};
 use super::rules::{self, Action, Edits, Of};
@@ -19,6 +20,8 @@ enum To {
     End(String),
     /// Nowhere, which HAProxy answers with 503.
     Nowhere,
+    /// Nowhere, without an answer.
+    Rejected,
 }
 
 /// What becomes of the rules of a section.
@@ -147,24 +150,20 @@ impl Listener<'_> {
 
     fn leads_somewhere(&mut self, last: &To, routes: &[(Match, To)]) -> bool {
         let is_http = self.part.settings.is_http;
-        let is_there = |to: &To| *to != To::Nowhere;
+        let is_there = |to: &To| match is_http {
+            true => *to != To::Nowhere,
+            false => matches!(to, To::Pool(_)),
+        };
         if is_http && (is_there(last) || routes.iter().any(|(_, to)| is_there(to))) {
             return true;
         }
-        if !is_http && routes.is_empty() && matches!(last, To::Pool(_)) {
+        if !is_http && (is_there(last) || routes.iter().any(|(_, to)| is_there(to))) {
             return true;
         }
-        let said = if routes.is_empty() {
-            format!(
-                "{} sends nothing to a server, so it is left out",
-                self.part.name
-            )
-        } else {
-            format!(
-                "{} speaks tcp, in which there are no routes: left out",
-                self.part.name
-            )
-        };
+        let said = format!(
+            "{} sends nothing to a server, so it is left out",
+            self.part.name
+        );
         self.remarks.error(self.part.lines.start, said);
         false
     }
@@ -180,6 +179,10 @@ impl Listener<'_> {
                 continue;
             };
             let of = part.conditions.read(condition);
+            let of = of.and_then(|of| match gates::out_of_place(&of, part.settings.is_http) {
+                Some(why) => Err(why.to_owned()),
+                None => Ok(of),
+            });
             let to = self.backend(used.line, name);
             if let (Some(of), Some(to)) = (self.remarks.good(used.line, of), to) {
                 let line = used.line;
@@ -199,7 +202,33 @@ impl Listener<'_> {
                 Vec::new()
             }
         };
-        self.followed(list, here)
+        let list = self.followed(list, here);
+        self.gated(list, here)
+    }
+
+    /// The list behind the rules of connections.
+    fn gated(&mut self, list: Vec<(Match, To)>, here: Here) -> Vec<(Match, To)> {
+        let (gates, is_http) = (Gates::read(self.part), self.part.settings.is_http);
+        for (line, why) in &gates.wrong {
+            self.remarks.error(*line, why);
+        }
+        for (line, of) in gates.conditions() {
+            if let Some(why) = gates::out_of_place(of, is_http) {
+                self.remarks.error(line, why);
+                return list;
+            }
+        }
+        if is_http && gates.reject() {
+            let said = "what tcp-request rejects is answered with 403";
+            self.remarks.note(self.part.gates[0].line, said);
+        }
+        match gates.before(list.clone(), &To::Rejected, here) {
+            Ok(list) => list,
+            Err((line, why)) => {
+                self.remarks.error(line, why);
+                list
+            }
+        }
     }
 
     /// What a name of a backend stands for.
@@ -328,7 +357,9 @@ impl Listener<'_> {
         let pool = match &last {
             To::Pool(pool) if !self.changes(pool) => Some(values::name(pool)),
             To::Nowhere if routes.is_empty() => None,
-            To::Pool(_) | To::End(_) | To::Nowhere => {
+            // What no route takes is reset.
+            To::Nowhere | To::Rejected if !self.part.settings.is_http => None,
+            To::Pool(_) | To::End(_) | To::Nowhere | To::Rejected => {
                 // Whatever has not gone elsewhere.
                 let all = Match {
                     path: Some(super::condition::PathIs::Begins("/".to_owned())),
@@ -365,7 +396,11 @@ impl Listener<'_> {
                 response.write("response", &mut table);
             }
             To::End(keys) => table.line(keys),
+            To::Nowhere | To::Rejected if !self.part.settings.is_http => {
+                table.key("reject", "true");
+            }
             To::Nowhere => table.line("answer = { status = 503 }"),
+            To::Rejected => table.line("answer = { status = 403 }"),
         }
         table
     }
@@ -481,6 +516,8 @@ impl Listener<'_> {
                 .flatten()
                 .min_by_key(|at| at.value);
             put("idle", tunnel.or(least));
+            let delay = Gates::read(self.part).delay;
+            put("head", delay.map(|time| At::new(0, time)).as_ref());
         }
         if self.bind.tls.is_some() {
             put("handshake", settings.time(&["client-hs"]));

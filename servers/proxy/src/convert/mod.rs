@@ -14,6 +14,7 @@
 //! - `bind`, `server`, `check`: addresses, servers, and how these are checked.
 //! - `condition`: what rules ask of a request, by tests that become `atoms`; `routes`: a list of
 //!   rules as routes in order.
+//! - `gates`: which connections are taken.
 //! - `logs`: where requests are logged.
 //! - `listener`, `pool`: what becomes of sections; `values` reads their values, `toml` writes.
 
@@ -21,6 +22,7 @@ mod atoms;
 mod bind;
 mod check;
 mod condition;
+mod gates;
 mod global;
 mod listener;
 mod logs;

@@ -35,6 +35,8 @@ pub(super) struct Match {
     pub headers: BTreeMap<String, String>,
     /// The client's networks.
     pub client: Option<Vec<IpNet>>,
+    /// The name that is asked for by TLS.
+    pub server_name: Option<String>,
     /// Patterns of the host, the path and headers.
     pub host_matches: Option<String>,
     pub path_matches: Option<String>,
@@ -217,6 +219,9 @@ impl Match {
             let names: Vec<String> = methods.iter().map(|name| text(name)).collect();
             table.key("methods", &format!("[{}]", names.join(", ")));
         }
+        if let Some(name) = &self.server_name {
+            table.key("server_names", &format!("[{}]", text(name)));
+        }
         if let Some(networks) = &self.client {
             let names: Vec<String> = networks.iter().map(|one| text(&one.to_string())).collect();
             table.key("client", &format!("[{}]", names.join(", ")));
@@ -259,6 +264,7 @@ impl Match {
             Atom::HostMatches(pattern) => of.host_matches = Some(pattern.clone()),
             Atom::PathMatches(pattern) => of.path_matches = Some(pattern.clone()),
             Atom::Client(networks) => of.client = Some(networks.clone()),
+            Atom::ServerName(name) => of.server_name = Some(name.clone()),
             Atom::Tls(is_tls) if *is_tls == here.is_tls => {}
             Atom::Port(port) if Some(*port) == here.port => {}
             Atom::Always(true) => {}
@@ -282,7 +288,11 @@ impl Match {
         let client = both(&self.client, &other.client, |a, b| {
             Ok(networks_of_both(a, b))
         })?;
-        let (Some(host), Some(path), Some(methods), Some(client)) = (host, path, methods, client)
+        let server_name = both(&self.server_name, &other.server_name, |a, b| {
+            Ok(host_of_both(a, b))
+        })?;
+        let (Some(host), Some(path), Some(methods), Some(client), Some(server_name)) =
+            (host, path, methods, client, server_name)
         else {
             return Ok(None);
         };
@@ -318,6 +328,7 @@ impl Match {
             methods,
             headers,
             client,
+            server_name,
             host_matches,
             path_matches,
             header_matches,

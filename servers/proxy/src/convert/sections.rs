@@ -41,6 +41,8 @@ pub(super) struct Part {
     pub conditions: Conditions,
     /// Which backend gets what, in order.
     pub uses: Vec<At<Vec<String>>>,
+    /// Which connections are taken, in order.
+    pub gates: Vec<At<Vec<String>>>,
     /// What is done with requests and answers, in order.
     pub rules: Vec<Rule>,
     /// It is switched off.
@@ -252,6 +254,7 @@ impl Reader<'_> {
             servers: Vec::new(),
             conditions: Conditions::default(),
             uses: Vec::new(),
+            gates: Vec::new(),
             rules: Vec::new(),
             is_disabled: false,
         };
@@ -307,6 +310,9 @@ impl Part {
             "acl" => self.conditions.name(number, &words[1..], remarks),
             "use_backend" if self.is_front() => {
                 self.uses.push(At::new(number, words[1..].to_vec()));
+            }
+            "tcp-request" if self.is_front() => {
+                self.gates.push(At::new(number, words[1..].to_vec()));
             }
             "disabled" => self.is_disabled = true,
             "enabled" => self.is_disabled = false,

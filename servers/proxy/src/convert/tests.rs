@@ -269,3 +269,99 @@ proptest! {
         prop_assert!(read.is_ok(), "{:?}\n{}", read, converted.toml);
     }
 }
+
+#[test]
+fn connections_are_taken_by_client_and_by_name() {
+    let text = "frontend in\n mode tcp\n bind :443\n tcp-request inspect-delay 5s\n\
+                tcp-request connection accept if { src 10.1.0.0/16 }\n\
+                tcp-request connection reject if { src 10.0.0.0/8 }\n\
+                tcp-request content accept if { req.ssl_hello_type 1 }\n\
+                use_backend one if { req.ssl_sni -i A.example }\n\
+                use_backend two if { req_ssl_sni -m end .b.example }\n default_backend one\n\
+                backend one\n mode tcp\n server a 127.0.0.1:1\n\
+                backend two\n mode tcp\n server a 127.0.0.1:2\n";
+    let converted = converted(text);
+    let errors = converted.remarks.iter().filter(|remark| remark.is_error);
+    let errors: Vec<String> = errors.map(ToString::to_string).collect();
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
+    let config = config::parse("x", &converted.toml).unwrap();
+    let listener = config.listeners["in"].get_ref();
+    assert_eq!(listener.timeouts.head, std::time::Duration::from_secs(5));
+    let router = |client: &str, name: Option<&str>| {
+        let client = client.parse().unwrap();
+        let takes = |route: &&::toml::Spanned<config::Route>| {
+            let route = route.get_ref();
+            let has = |names: &Vec<String>| {
+                let mut names = names.iter();
+                names.any(|one| match one.strip_prefix('*') {
+                    Some(end) => name.is_some_and(|name| name.ends_with(end)),
+                    None => name == Some(one),
+                })
+            };
+            let is_at = |all: &Vec<config::Network>| all.iter().any(|one| one.has(client));
+            route.server_names.as_ref().is_none_or(has) && route.client.as_ref().is_none_or(is_at)
+        };
+        let route = listener.routes.iter().find(takes);
+        match route.map(|route| route.get_ref()) {
+            Some(route) if route.reject => "reject".to_owned(),
+            Some(route) => route.pool.as_ref().unwrap().get_ref().clone(),
+            None => listener.pool.as_ref().unwrap().get_ref().clone(),
+        }
+    };
+    for (client, name, to) in [
+        ("192.0.2.1", Some("a.example"), "one"),
+        ("192.0.2.1", Some("x.b.example"), "two"),
+        ("192.0.2.1", Some("b.example"), "one"),
+        ("192.0.2.1", None, "one"),
+        ("10.2.0.1", Some("x.b.example"), "reject"),
+        ("10.2.0.1", None, "reject"),
+        ("10.1.0.1", Some("x.b.example"), "two"),
+        ("10.1.0.1", None, "one"),
+    ] {
+        assert_eq!(
+            router(client, name),
+            to,
+            "{client} {name:?}\n{}",
+            converted.toml
+        );
+    }
+}
+
+#[test]
+fn what_a_mode_does_not_know_is_said() {
+    for (mode, line, said) in [
+        (
+            "tcp",
+            "use_backend b if { path /a }",
+            "the name asked for by TLS alone",
+        ),
+        (
+            "http",
+            "use_backend b if { req.ssl_sni a.example }",
+            "by the host",
+        ),
+        (
+            "tcp",
+            "tcp-request content reject if { req.ssl_hello_type 1 }",
+            "and not by",
+        ),
+        (
+            "tcp",
+            "tcp-request connection track-sc0 src",
+            "track-sc0 has no counterpart",
+        ),
+        ("tcp", "use_backend b if { req.ssl_sni -m sub a }", "whole"),
+    ] {
+        let text = format!(
+            "frontend in\n mode {mode}\n bind :443\n {line}\n default_backend b\n\
+             backend b\n mode {mode}\n server a 127.0.0.1:1\n"
+        );
+        let converted = converted(&text);
+        let found = converted
+            .remarks
+            .iter()
+            .any(|it| it.is_error && it.to_string().contains(said));
+        let all: Vec<String> = converted.remarks.iter().map(ToString::to_string).collect();
+        assert!(found, "{line}: {}", all.join("\n"));
+    }
+}

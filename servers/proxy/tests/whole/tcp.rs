@@ -5,7 +5,9 @@ use std::net::TcpStream;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc::{Receiver, channel};
 
-use super::support::{Client, LIMIT, Origin, Proxy, pattern};
+use super::support::{
+    Authority, Client, LIMIT, Origin, Proxy, Trust, connected, pattern, request, secured,
+};
 
 fn tcp(more: &str, servers: &str) -> String {
     format!(
@@ -286,5 +288,60 @@ fn bytes_are_moved_by_the_kernel_unless_a_listener_copies_them() {
             let all = [first, rest].concat();
             assert!(all == pattern(LENGTH), "{mode}, splice {splices}");
         }
+    }
+}
+
+/// Answers requests over TLS with its name, for which it has a certificate.
+fn secure(authority: &Authority, host: &str, name: &'static str) -> Origin {
+    let accept = secured(&authority.issue(name, &[host]), None);
+    Origin::raw(move |stream, _, _| {
+        let mut stream = accept(stream);
+        if matches!(request(&mut stream, &mut Vec::new()), Ok(Some(_))) {
+            let text = format!("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{name}");
+            drop(stream.write_all(text.as_bytes()));
+        }
+    })
+}
+
+#[test]
+fn connections_go_by_the_name_that_their_clients_ask_for() {
+    let authority = Authority::new("ours");
+    let a = secure(&authority, "a.example", "a");
+    let b = secure(&authority, "x.b.example", "b");
+    let other = Origin::named("other");
+    let routes = "[[listener.web.route]]\nserver_names = [\"a.example\"]\npool = \"a\"\n\
+                  [[listener.web.route]]\nserver_names = [\"c.example\", \"*.b.example\"]\n\
+                  pool = \"b\"\n\
+                  [[listener.web.route]]\nserver_names = [\"bad.example\"]\n\
+                  client = [\"127.0.0.0/8\"]\nreject = true\n";
+    let servers = a.config("a", "one") + &b.config("b", "one") + &other.config("app", "one");
+    let proxy = Proxy::start(&tcp(routes, &servers));
+    let (trust, address) = (Trust::of(&authority), proxy.address("web"));
+    for (name, expected) in [("a.example", "a"), ("X.b.example", "b")] {
+        let mut client = trust.connect(address, name);
+        assert_eq!(client.get("/").text(), expected, "{name}");
+    }
+    // What is no TLS asks for no name.
+    assert_eq!(proxy.connect().get("/").text(), "other");
+    let mut rejected = trust.begin(connected(address), "bad.example");
+    let stream = &mut rejected.stream;
+    assert!(stream.conn.complete_io(&mut stream.sock).is_err());
+    proxy.until_said("no route takes a connection to \"bad.example\"");
+    assert_eq!(proxy.stat("web/FRONTEND", "drefused"), 1);
+}
+
+#[test]
+fn where_tls_ends_here_connections_go_by_its_names_too() {
+    let authority = Authority::new("ours");
+    let issued = authority.issue("web", &["a.example", "b.example"]);
+    let (a, other) = (Origin::named("a"), Origin::named("other"));
+    let tls = format!("[listener.web.tls]\n{}", issued.config("certificate"));
+    let routes = "[[listener.web.route]]\nserver_names = [\"a.example\"]\npool = \"a\"\n";
+    let servers = a.config("a", "one") + &other.config("app", "one");
+    let proxy = Proxy::start(&tcp(&format!("{tls}{routes}"), &servers));
+    let trust = Trust::of(&authority);
+    for (name, expected) in [("a.example", "a"), ("b.example", "other")] {
+        let mut client = trust.connect(proxy.address("web"), name);
+        assert_eq!(client.get("/").text(), expected, "{name}");
     }
 }
