@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use sd_notify::NotifyState;
+use tracing::warn;
 
 /// It serves.
 pub fn ready() {
@@ -27,7 +28,7 @@ pub fn main_process_is(id: u32) {
 
 fn notify(what: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(what) {
-        eprintln!("evenkeel-proxy: cannot notify the supervisor at NOTIFY_SOCKET: {error}");
+        warn!(%error, "cannot notify the supervisor at NOTIFY_SOCKET: {error}");
     }
 }
 
@@ -68,11 +69,18 @@ impl PidFile {
 
 impl Drop for PidFile {
     fn drop(&mut self) {
-        let Some(path) = &self.0 else { return };
-        let id = std::process::id().to_string();
-        if std::fs::read_to_string(path).is_ok_and(|text| text.trim_end() == id) {
-            let _ = std::fs::remove_file(path);
+        if let Some(path) = &self.0 {
+            remove_left(path, std::process::id());
         }
+    }
+}
+
+/// Removes a file with this process id, whose process does not serve any more. With another one it
+/// is the file of another process.
+pub fn remove_left(path: &Path, id: u32) {
+    let id = id.to_string();
+    if std::fs::read_to_string(path).is_ok_and(|text| text.trim_end() == id) {
+        let _ = std::fs::remove_file(path);
     }
 }
 

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::{self, Config};
+use crate::events;
 use crate::server::{Context, Server};
 use crate::supervisor::{self, PidFile};
 use crate::upgrade::Predecessor;
 use evenkeel::runtime::Builder;
 use evenkeel::signal::unix::{Signal, SignalKind, signal};
+use tracing::{error, info, warn};
 
 use super::Outcome;
 
@@ -33,6 +35,7 @@ pub(super) fn run(path: &Path) -> Outcome {
 
 fn begin(path: &Path, predecessor: &mut Option<Predecessor>) -> Outcome {
     let config = config::read(path)?;
+    events::begin(&config.events);
     let mut builder = Builder::new();
     if let Some(workers) = config.process.get_ref().workers {
         builder.workers(workers);
@@ -51,7 +54,7 @@ fn begin(path: &Path, predecessor: &mut Option<Predecessor>) -> Outcome {
     let outcome = runtime.block_on(serve(path, config, predecessor.take()));
     // Connections that are left are dropped.
     if let Err(error) = runtime.shutdown(SHUTDOWN_MAX) {
-        eprintln!("evenkeel-proxy: {error}");
+        warn!(%error, "{error}");
     }
     outcome
 }
@@ -71,10 +74,11 @@ async fn serve(path: &Path, config: Config, predecessor: Option<Predecessor>) ->
     // Serving is worth more than that: whoever supervises it sees what is missing.
     let pid_file = pid_file.and_then(|path| {
         let written = PidFile::write(&path);
-        written
-            .map_err(|error| eprintln!("evenkeel-proxy: {error}"))
-            .ok()
+        written.map_err(|error| warn!(%error, "{error}")).ok()
     });
+    if let Some(left) = &server.pid_left {
+        supervisor::remove_left(&left.path, left.id);
+    }
     // Whoever has started it may listen no more.
     let _ = say(&server).await;
     supervisor::ready();
@@ -82,12 +86,12 @@ async fn serve(path: &Path, config: Config, predecessor: Option<Predecessor>) ->
     tokio::select! {
         () = signals.end(&context) => {
             supervisor::stopping();
-            eprintln!(
-                "evenkeel-proxy: ending, as soon as connections do; a second signal ends at once"
+            info!(
+                "ending, as soon as connections do; a second signal ends at once"
             );
         }
-        _ = leaving.wait_for(|leaving| *leaving) => eprintln!(
-            "evenkeel-proxy: another process serves; ending, as soon as connections do; a signal \
+        _ = leaving.wait_for(|leaving| *leaving) => info!(
+            "another process serves; ending, as soon as connections do; a signal \
              ends those that wait, and a second one all"
         ),
     }
@@ -104,7 +108,7 @@ async fn serve(path: &Path, config: Config, predecessor: Option<Predecessor>) ->
         () = told => context.current(),
     };
     if left > 0 {
-        eprintln!("evenkeel-proxy: connections that were cut off: {left}");
+        warn!(left, "connections that were cut off: {left}");
     }
     if let (Some(file), true) = (pid_file, is_followed) {
         file.leave();
@@ -147,9 +151,10 @@ impl Signals {
                 // Not here, as one that ends the proxy may come meanwhile.
                 _ = self.upgrade.recv() => drop(evenkeel::spawn(upgrade(Arc::clone(context)))),
                 _ = self.hang_up.recv() => match context.reload().await {
-                    Ok(()) => eprintln!("evenkeel-proxy: the configuration was read again"),
+                    Ok(()) => info!("the configuration was read again"),
                     Err(error) => {
-                        eprintln!("evenkeel-proxy: {error}\nevenkeel-proxy: nothing was changed");
+                        error!(%error, "{error}");
+                        error!("nothing was changed");
                     }
                 },
             }
@@ -159,9 +164,10 @@ impl Signals {
 
 async fn upgrade(context: Arc<Context>) {
     match context.upgrade().await {
-        Ok(id) => eprintln!("evenkeel-proxy: process {id} has taken over"),
+        Ok(id) => info!(id, "process {id} has taken over"),
         Err(error) => {
-            eprintln!("evenkeel-proxy: {error}\nevenkeel-proxy: this process goes on as before");
+            error!(%error, "{error}");
+            warn!("this process goes on as before");
         }
     }
 }

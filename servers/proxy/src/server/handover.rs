@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use evenkeel::time::timeout;
+use tracing::{info, warn};
 
 use super::open::Open;
 use super::{Context, Place, Site, Watched};
@@ -13,7 +15,8 @@ use crate::pool::Server;
 use crate::supervisor;
 use crate::tls::Listening;
 use crate::upgrade::{
-    self, ANCESTORS_MAX, Estate, Inherited, Known, Left, Passing, Successor, UpgradeError, VERSION,
+    self, ANCESTORS_MAX, Estate, Inherited, Known, Left, Passing, PidLeft, Successor, UpgradeError,
+    VERSION,
 };
 
 impl Context {
@@ -41,8 +44,10 @@ impl Context {
         let site = self.site();
         let limit = site.config.process.get_ref().upgrade_timeout;
         let mut closing = self.closing();
+        info!("another process is started to take over");
+        let pid_file = self.pid_file.as_deref();
         let (successor, left) = tokio::select! {
-            passed = timeout(limit, pass_on(&site, &open, ancestors + 1)) => {
+            passed = timeout(limit, pass_on(&site, &open, ancestors + 1, pid_file)) => {
                 passed.map_err(|_| UpgradeError::Late(limit))??
             }
             _ = closing.wait_for(|closing| *closing) => return Err(UpgradeError::Ending),
@@ -74,7 +79,7 @@ impl Context {
                 }));
             }
             // It has gone, so that this process is the only one that serves.
-            Err(error) => eprintln!("evenkeel-proxy: the earlier process has gone: {error}"),
+            Err(error) => warn!(%error, "the earlier process has gone: {error}"),
         }
     }
 }
@@ -84,6 +89,7 @@ async fn pass_on(
     site: &Site,
     open: &Open,
     ancestors: u32,
+    pid_file: Option<&Path>,
 ) -> Result<(Successor, Left), UpgradeError> {
     let mut listeners = Vec::new();
     let mut sockets: Vec<BorrowedFd<'_>> = Vec::new();
@@ -111,6 +117,10 @@ async fn pass_on(
             .as_ref()
             .map(|admin| admin.path().display().to_string()),
         pools: known(site),
+        pid_file: pid_file.map(|path| PidLeft {
+            path: path.to_owned(),
+            id: std::process::id(),
+        }),
     };
     let names: Vec<String> = (0..sockets.len())
         .map(|number| number.to_string())

@@ -33,13 +33,15 @@ use evenkeel::time::{Instant, sleep, timeout};
 use servers_common::watch::{Known, look};
 use tokio::sync::Semaphore;
 use tokio::sync::watch::{Receiver, Sender};
+use tracing::warn;
 
+use crate::acme::Acme;
 use crate::admin;
 use crate::config::Config;
 use crate::counters::Counter;
 use crate::discovery::Discovery;
 use crate::sessions::Sessions;
-use crate::upgrade::{Predecessor, Successor};
+use crate::upgrade::{PidLeft, Predecessor, Successor};
 use open::Open;
 
 /// How often idle connections to servers are looked through.
@@ -58,6 +60,8 @@ const PAGE_MAX: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Context {
     path: PathBuf,
+    /// Where its process id stands, as it was when it began.
+    pid_file: Option<PathBuf>,
     site: Mutex<Arc<Site>>,
     /// Which site that is, so that who knows it need not ask. Advanced after each change, with
     /// Release, which pairs with the Acquire in `edition`.
@@ -70,6 +74,8 @@ pub struct Context {
     pub connections_max: usize,
     /// What is known of servers by name.
     pub discovery: Discovery,
+    /// The certificates that listeners get by themselves.
+    acme: Acme,
     /// When it began.
     pub began: Instant,
     /// Connections that were taken, of all listeners.
@@ -96,6 +102,8 @@ pub struct Context {
 #[derive(Debug)]
 pub struct Server {
     context: Arc<Context>,
+    /// The file with the id of the process that it has taken over from.
+    pub pid_left: Option<PidLeft>,
     page: Option<evenkeel_admin::Admin>,
 }
 
@@ -152,6 +160,7 @@ impl Server {
         context.accept(&mut open, bound);
         open.admin = admin.map(|admin| admin.answer(&context));
         drop(open);
+        let pid_left = inherited.as_ref().and_then(|it| it.pid_file.clone());
         if let Some(inherited) = inherited {
             context.serve_after(inherited).await;
         }
@@ -167,6 +176,7 @@ impl Server {
         }
         Ok(Self {
             context,
+            pid_left,
             page: match page {
                 Shown::Page(page) => Some(page),
                 Shown::Later(_) | Shown::Nothing => None,
@@ -252,7 +262,7 @@ async fn later(context: &Arc<Context>, address: String) -> Shown {
             Ok(page) => return Shown::Page(page),
             Err(_) if Instant::now() < until => sleep(Duration::from_millis(10)).await,
             Err(error) => {
-                eprintln!("evenkeel-proxy: {error}; the proxy goes on without the page");
+                warn!(%error, "{error}; the proxy goes on without the page");
                 return Shown::Nothing;
             }
         }
@@ -278,6 +288,7 @@ impl Context {
     fn new(path: &Path, config: &Config, connections_max: usize) -> Self {
         Self {
             path: path.to_owned(),
+            pid_file: config.process.get_ref().pid_file.clone(),
             site: Mutex::new(Arc::new(Site::empty(config))),
             edition: AtomicU64::new(0),
             closing: Sender::new(false),
@@ -286,6 +297,7 @@ impl Context {
             refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
             connections_max,
             discovery: Discovery::default(),
+            acme: Acme::default(),
             began: Instant::now(),
             connections: Counter::default(),
             reloads: Counter::default(),

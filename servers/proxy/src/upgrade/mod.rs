@@ -31,7 +31,7 @@ mod wire;
 
 pub use predecessor::{Inherited, Predecessor, SUCCESSOR, ended};
 pub use successor::{Successor, UpgradeError};
-pub use wire::{Estate, Known, Left, Passing, VERSION};
+pub use wire::{Estate, Known, Left, Passing, PidLeft, VERSION};
 
 /// How many earlier processes may still be finishing their connections. Each has its memory and
 /// its connections, so that whoever upgrades again and again would fill the machine.

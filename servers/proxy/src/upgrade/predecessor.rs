@@ -15,7 +15,7 @@ use evenkeel::time::timeout;
 use tokio::io::AsyncReadExt;
 
 use super::wire::{self, Estate, New, Old, VERSION};
-use super::{Known, Left, Passing};
+use super::{Known, Left, Passing, PidLeft};
 use crate::pool::Standing;
 use crate::server::Place;
 use crate::socket::Address;
@@ -42,6 +42,8 @@ pub struct Inherited {
     pools: BTreeMap<String, BTreeMap<String, Known>>,
     /// How many earlier processes may be finishing their connections.
     pub ancestors: u32,
+    /// The file with the id of the old process.
+    pub pid_file: Option<PidLeft>,
 }
 
 impl Predecessor {
@@ -124,6 +126,7 @@ impl Predecessor {
             said,
             pools: estate.pools,
             ancestors: estate.ancestors,
+            pid_file: estate.pid_file,
         })
     }
 }

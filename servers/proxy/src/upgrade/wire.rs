@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 
 use evenkeel::net::UnixStream;
 use serde::de::DeserializeOwned;
@@ -51,6 +52,18 @@ pub struct Estate {
     pub admin: Option<String>,
     /// What checks and operators said of servers, by pool and name.
     pub pools: BTreeMap<String, BTreeMap<String, Known>>,
+    /// The file with the id of this process, which the other one removes if its own is elsewhere.
+    #[serde(default)]
+    pub pid_file: Option<PidLeft>,
+}
+
+/// A file with the id of a process that another one follows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PidLeft {
+    /// Its path.
+    pub path: PathBuf,
+    /// What it has.
+    pub id: u32,
 }
 
 /// A listener that passes on.

@@ -345,3 +345,23 @@ fn systemd_is_told_which_process_serves() {
     proxy.end_successor();
     assert_eq!(told(), "STOPPING=1");
 }
+
+#[test]
+fn a_pid_file_that_moves_leaves_none_behind() {
+    let origin = Origin::named("x");
+    let mut proxy = Proxy::start(&web("", "", &[&origin]));
+    let first = proxy.serving();
+    proxy.edit("/pid\"", "/other\"");
+    proxy.ctl("upgrade");
+    until("its id is in the other file", || {
+        proxy.path("other").exists()
+    });
+    until("the old file has gone", || !proxy.path("pid").exists());
+    assert!(proxy.ended().success());
+    proxy.edit("/other\"", "/pid\"");
+    proxy.ctl("upgrade");
+    until("its id is in the first file", || proxy.path("pid").exists());
+    until("the other file has gone", || !proxy.path("other").exists());
+    assert_ne!(proxy.serving(), first);
+    proxy.end_successor();
+}
