@@ -323,9 +323,8 @@ async fn both<'s>(
         answer.change(plan, server);
         return Ok(Whole::Opened(answer, body));
     }
-    if let Some(note) = &plan.note {
-        note.answered(answer.status.as_u16());
-    }
+    let head = answer.status.as_u16();
+    plan.note.iter().for_each(|note| note.answered(head));
     let form = squeeze::form(&answer, plan);
     let tag = answer.change(plan, server);
     let (framing, persists, status) = (answer.framing, answer.persists, answer.status.as_u16());
