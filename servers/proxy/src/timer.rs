@@ -35,14 +35,15 @@ impl Timer {
     /// # Errors
     ///
     /// [`Elapsed`]: the time is up, and the future is pending.
-    pub async fn within<F: Future>(
+    pub fn within<F: Future>(
         &mut self,
         time: Duration,
         future: F,
-    ) -> Result<F::Output, Elapsed> {
+    ) -> impl Future<Output = Result<F::Output, Elapsed>> {
+        // Not an async function, in which the future would have its place once more.
         let mut deadline = None;
-        let deadline = |now: Instant| *deadline.get_or_insert_with(|| now + time.min(NEVER));
-        self.wait(deadline, future).await
+        let deadline = move |now: Instant| *deadline.get_or_insert_with(|| now + time.min(NEVER));
+        self.wait(deadline, future)
     }
 
     /// As [`evenkeel::time::timeout_at`].
@@ -50,12 +51,12 @@ impl Timer {
     /// # Errors
     ///
     /// [`Elapsed`]: the deadline has come, and the future is pending.
-    pub async fn until<F: Future>(
+    pub fn until<F: Future>(
         &mut self,
         deadline: Instant,
         future: F,
-    ) -> Result<F::Output, Elapsed> {
-        self.wait(|_| deadline, future).await
+    ) -> impl Future<Output = Result<F::Output, Elapsed>> {
+        self.wait(move |_| deadline, future)
     }
 
     async fn wait<F: Future>(

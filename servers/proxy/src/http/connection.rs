@@ -202,7 +202,7 @@ async fn head(
     waits: &mut Waits<'_>,
     is_first: bool,
 ) -> Result<Option<usize>, Refusal> {
-    let times = front.config.timeouts;
+    let times = &front.config.timeouts;
     if taken.buffer.is_empty() {
         let limit = if is_first {
             times.head
