@@ -1,12 +1,12 @@
 //! The files: an account for each authority, and a certificate with its key for each listener.
 //! Nobody else may read them, and each is there whole or as it was before.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use instant_acme::AccountCredentials;
+use ring::digest::{SHA256, digest};
 
 /// What others may do with the directory: nothing.
 const OTHERS: u32 = 0o077;
@@ -101,11 +101,13 @@ pub(super) fn keep_account(
     write(&path, &text)
 }
 
-/// Each authority has an account of its own, so that one can be tried beside another.
+/// Each authority has an account of its own, so that one can be tried beside another. Its name is
+/// the same in every build, as std's hashes need not be: the next one would make another account.
 fn account_path(directory: &Path, authority: &str) -> PathBuf {
-    let mut hasher = DefaultHasher::new();
-    authority.hash(&mut hasher);
-    directory.join(format!("account-{:016x}.json", hasher.finish()))
+    let whole = digest(&SHA256, authority.as_bytes());
+    let bytes = whole.as_ref().iter().take(8);
+    let number = bytes.fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    directory.join(format!("account-{number:016x}.json"))
 }
 
 /// Writes a file that only its owner can read, in one step for whoever reads.
@@ -140,6 +142,12 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+
+    #[test]
+    fn the_name_of_an_account_is_that_of_other_builds() {
+        let path = account_path(Path::new("state"), "https://ca.example/directory");
+        assert_eq!(path, Path::new("state/account-0d5eb258bf2bed96.json"));
+    }
 
     #[test]
     fn files_are_for_their_owner_alone() {
