@@ -1,13 +1,15 @@
 //! Who is connected, for operators: a place in a table for each connection of a client.
 //!
 //! A connection is served by one task, whose session is found through it. So what happens on the
-//! way notes itself here, without being handed the session: [`dials`], [`serves`] and [`rests`].
+//! way notes itself here, without being handed the session: [`dials`], [`serves`] and [`rests`]. A
+//! connection that waits for a request can be found here, too, to be told that the proxy ends.
 //! The table is in parts, each behind a lock of its own that is held for a change of one entry.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use evenkeel::Class;
@@ -17,7 +19,7 @@ use evenkeel::time::Instant;
 use crate::pool::Pool;
 
 evenkeel::task_local! {
-    static SESSION: Arc<Session>;
+    static SESSION: Registered;
 }
 
 /// Parts of the table, so that connections that begin at once seldom meet.
@@ -27,6 +29,8 @@ const PARTS: usize = 16;
 #[derive(Debug, Default)]
 pub struct Sessions {
     last_id: AtomicU64,
+    /// Whether connections that wait for a request are to end.
+    closing: AtomicBool,
     parts: [Mutex<HashMap<u64, Arc<Session>>>; PARTS],
 }
 
@@ -52,6 +56,8 @@ struct Now {
     class: Class,
     at: Option<(Arc<Pool>, usize)>,
     task: Option<AbortHandle>,
+    /// Whom to wake when it waits for a request, and is to end.
+    resting: Option<Waker>,
 }
 
 /// What a connection does.
@@ -134,6 +140,7 @@ impl Sessions {
                 class,
                 at: None,
                 task: None,
+                resting: None,
             }),
         });
         self.part(id).insert(id, Arc::clone(&session));
@@ -161,6 +168,20 @@ impl Sessions {
         task.inspect(AbortHandle::abort).is_some()
     }
 
+    /// Ends connections that wait for a request, now and from now on.
+    pub fn close(&self) {
+        // Relaxed: whoever has begun to wait has done so under the lock of its session, before or
+        // after this takes it below.
+        self.closing.store(true, Ordering::Relaxed);
+        for part in &self.parts {
+            let part: Vec<Arc<Session>> = lock(part).values().map(Arc::clone).collect();
+            let resting = part
+                .iter()
+                .filter_map(|session| session.now().resting.take());
+            resting.for_each(Waker::wake);
+        }
+    }
+
     fn part(&self, id: u64) -> MutexGuard<'_, HashMap<u64, Arc<Session>>> {
         let index = usize::try_from(id % PARTS as u64).unwrap_or(0);
         lock(&self.parts[index])
@@ -174,9 +195,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Registered {
     /// Serves the connection, which is known as this one meanwhile.
-    pub fn scope<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
+    pub fn scope<F: Future>(self, future: F) -> impl Future<Output = F::Output> + use<F> {
         // Not an async function, in which the future would have its place twice.
-        SESSION.scope(Arc::clone(&self.session), future)
+        SESSION.scope(self, future)
     }
 
     /// The session, for the task that is made of it.
@@ -229,7 +250,7 @@ impl Session {
 
 /// The session of this task does this; there is none in tasks that serve nobody.
 fn note(change: impl FnOnce(&Session)) {
-    let _ = SESSION.try_with(|session| change(session));
+    let _ = SESSION.try_with(|registered| change(&registered.session));
 }
 
 /// It looks for a server, in the class of its task.
@@ -284,8 +305,27 @@ pub fn rests() {
     });
 }
 
+/// It waits for a request: ready if it is to end, now or when it is woken.
+pub fn poll_closing(cx: &Context<'_>) -> Poll<()> {
+    let is_closing = SESSION.try_with(|registered| {
+        let mut now = registered.session.now();
+        let is_known = |waker: &Waker| waker.will_wake(cx.waker());
+        if !now.resting.as_ref().is_some_and(is_known) {
+            now.resting = Some(cx.waker().clone());
+        }
+        // Relaxed, and under the lock: see `close`.
+        registered.sessions.closing.load(Ordering::Relaxed)
+    });
+    match is_closing {
+        Ok(true) => Poll::Ready(()),
+        Ok(false) | Err(_) => Poll::Pending,
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+
     use super::*;
 
     #[test]
@@ -319,14 +359,11 @@ mod tests {
             let sessions = Arc::new(Sessions::default());
             let place = sessions.register(&"web".into(), None, Class::NORMAL);
             let session = place.session();
-            let task = evenkeel::spawn_in(Class::BULK, async move {
-                place
-                    .scope(async {
-                        dials("10.0.0.9".parse().ok());
-                        std::future::pending::<()>().await;
-                    })
-                    .await;
+            let serving = place.scope(async {
+                dials("10.0.0.9".parse().ok());
+                std::future::pending::<()>().await;
             });
+            let task = evenkeel::spawn_in(Class::BULK, serving);
             session.runs_in(task.abort_handle());
             while session.seen().state != State::Dials {
                 evenkeel::task::yield_now().await;
@@ -338,6 +375,31 @@ mod tests {
             assert!(task.await.unwrap_err().is_cancelled());
             assert!(sessions.all().is_empty());
             rests();
+        });
+    }
+
+    #[test]
+    fn connections_that_wait_for_a_request_end_when_all_do_and_others_go_on() {
+        let runtime = evenkeel::runtime::Builder::new().workers(1).build();
+        runtime.unwrap().block_on(async {
+            let sessions = Arc::new(Sessions::default());
+            let rest = || {
+                let place = sessions.register(&"web".into(), None, Class::NORMAL);
+                evenkeel::spawn(place.scope(poll_fn(|cx| poll_closing(cx))))
+            };
+            let place = sessions.register(&"web".into(), None, Class::NORMAL);
+            let other = evenkeel::spawn(place.scope(std::future::pending::<()>()));
+            let before = rest();
+            let is_known = |seen: &Arc<Session>| seen.now().resting.is_some();
+            while !sessions.part(2).values().any(is_known) {
+                evenkeel::task::yield_now().await;
+            }
+            assert!(!before.is_finished());
+            sessions.close();
+            before.await.unwrap();
+            rest().await.unwrap();
+            assert!(!other.is_finished());
+            assert_eq!(sessions.all().len(), 1);
         });
     }
 }

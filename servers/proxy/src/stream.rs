@@ -154,18 +154,34 @@ impl Stream {
     /// # Errors
     ///
     /// Those of the system, and of TLS.
-    pub async fn read_first(&self, buffer: &mut BytesMut) -> io::Result<usize> {
+    pub fn read_first<'s>(
+        &'s self,
+        buffer: &'s mut BytesMut,
+    ) -> impl Future<Output = io::Result<usize>> + 's {
+        poll_fn(|cx| self.poll_read_first(buffer, cx))
+    }
+
+    /// The same, in one step of it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system, and of TLS.
+    pub fn poll_read_first(
+        &self,
+        buffer: &mut BytesMut,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
         loop {
             if buffer.capacity() > 0 {
                 spare::give(std::mem::take(buffer));
             }
             if !self.has_more() {
-                poll_fn(|cx| self.socket().poll_read_ready(cx)).await?;
+                ready!(self.socket().poll_read_ready(cx))?;
             }
             *buffer = spare::take();
             match self.read_now(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                result => return result,
+                result => return Poll::Ready(result),
             }
         }
     }

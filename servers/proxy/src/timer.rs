@@ -59,6 +59,18 @@ impl Timer {
         self.wait(move |_| deadline, future)
     }
 
+    /// Whether so much time is up since this was first polled, for which `deadline` was `None`.
+    pub fn poll_within(
+        &mut self,
+        time: Duration,
+        deadline: &mut Option<Instant>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Elapsed> {
+        let now = Instant::now();
+        let deadline = *deadline.get_or_insert_with(|| now + time.min(NEVER));
+        self.poll(now, deadline, cx)
+    }
+
     async fn wait<F: Future>(
         &mut self,
         mut deadline: impl FnMut(Instant) -> Instant,

@@ -16,7 +16,7 @@ use super::head::{BadHead, HTTP_2, HeadEnd, Request, storage};
 use super::refusal::Refusal;
 use super::rewrite::OfRequest;
 use super::two::{self, Begun};
-use super::waits::Waits;
+use super::waits;
 use crate::access_log::{Note, Timed};
 use crate::config::{HashOn, Protocol};
 use crate::policy::{Asked, Passage, Reply, Verdict};
@@ -26,6 +26,7 @@ use crate::server::{Front, Taken};
 use crate::socket::Ends;
 use crate::spare;
 use crate::stream::Stream;
+use crate::timer::Timer;
 use crate::tls::Session;
 
 /// How much is read at once of the rest of a head.
@@ -48,14 +49,12 @@ pub fn serve(mut taken: Taken) -> impl Future<Output = ()> + Send {
             Begun::Two => return Box::pin(two::serve(taken)).await,
             Begun::Silent => return,
         }
-        let mut closing = taken.closing.clone();
-        let told = pin!(async move { drop(closing.wait_for(|closing| *closing).await) });
-        let mut waits = Waits::new(taken.closing.clone(), told);
+        let mut timer = Timer::default();
         let mut is_first = true;
         loop {
             // As the configuration is now.
             let front = taken.front();
-            match next(&mut taken, &front, &mut waits, is_first).await {
+            match next(&mut taken, &front, &mut timer, is_first).await {
                 Ok(End::Next) => is_first = false,
                 // What it has sent meanwhile would make the system discard the answer.
                 Ok(End::Close) if !taken.buffer.is_empty() || taken.stream.has_more() => {
@@ -83,10 +82,10 @@ pub fn serve(mut taken: Taken) -> impl Future<Output = ()> + Send {
 async fn next(
     taken: &mut Taken,
     front: &Arc<Front>,
-    waits: &mut Waits<'_>,
+    timer: &mut Timer,
     is_first: bool,
 ) -> Result<End, (Refusal, bool)> {
-    let head = match head(taken, front, waits, is_first).await {
+    let head = match head(taken, front, timer, is_first).await {
         Ok(Some(length)) => length,
         Ok(None) => return Ok(End::Close),
         Err(refusal) => {
@@ -96,13 +95,13 @@ async fn next(
         }
     };
     // A connection that waits for a request has no place for what its answer needs.
-    Box::pin(respond(taken, waits, head)).await
+    Box::pin(respond(taken, timer, head)).await
 }
 
 /// Serves a request whose head is there.
 async fn respond(
     taken: &mut Taken,
-    waits: &mut Waits<'_>,
+    timer: &mut Timer,
     head: usize,
 ) -> Result<End, (Refusal, bool)> {
     // It may have been long in coming, and the configuration is another one by now.
@@ -141,7 +140,7 @@ async fn respond(
         buffer: &mut taken.buffer,
         ends: &taken.ends,
         front,
-        timer: &mut waits.timer,
+        timer,
     };
     enter(plan.class);
     let done = match plan.two {
@@ -199,7 +198,7 @@ fn enter(class: Class) {
 async fn head(
     taken: &mut Taken,
     front: &Front,
-    waits: &mut Waits<'_>,
+    timer: &mut Timer,
     is_first: bool,
 ) -> Result<Option<usize>, Refusal> {
     let times = &front.config.timeouts;
@@ -209,45 +208,71 @@ async fn head(
         } else {
             times.keep_alive
         };
-        let begun = waits.first(taken, limit, !is_first).await;
+        let begun = waits::first(timer, taken, limit, !is_first).await;
         // Browsers connect in advance: silence is not worth an answer.
         if !matches!(begun, Some(Ok(1..))) {
             return Ok(None);
         }
     }
-    let mut deadline = None;
-    let mut end = HeadEnd::default();
-    let mut may_skip = true;
-    loop {
+    let mut looking = Looking {
+        end: HeadEnd::default(),
+        may_skip: true,
+    };
+    match looking.look(taken, front)? {
+        Some(length) => Ok(Some(length)),
+        // Few heads come in pieces: the others need no place for it.
+        None => Box::pin(looking.rest(taken, front, timer)).await,
+    }
+}
+
+/// How far a head was looked through.
+struct Looking {
+    end: HeadEnd,
+    may_skip: bool,
+}
+
+impl Looking {
+    /// Looks through what has come of it. Returns its length when it is there.
+    fn look(&mut self, taken: &mut Taken, front: &Front) -> Result<Option<usize>, Refusal> {
         // An empty line before a request is to be tolerated.
-        if may_skip && taken.buffer.starts_with(b"\r\n") {
+        if self.may_skip && taken.buffer.starts_with(b"\r\n") {
             taken.buffer.advance(2);
-            (end, may_skip) = (HeadEnd::default(), false);
+            (self.end, self.may_skip) = (HeadEnd::default(), false);
         }
-        let found = end.find(&taken.buffer).map_err(|bad| of_head(&bad))?;
+        let found = self.end.find(&taken.buffer).map_err(|bad| of_head(&bad))?;
         let max = front.config.head_bytes_max;
         if found.unwrap_or(taken.buffer.len()) > max {
             let text = format!("the head has more than {max} bytes, head_bytes_max; shorten it");
             return Err(Refusal::new(431, text));
         }
-        if found.is_some() {
-            return Ok(found);
-        }
-        let deadline = *deadline.get_or_insert_with(|| Instant::now() + times.head);
-        taken.buffer.reserve(READ_BYTES);
-        let mut stream = &taken.stream;
-        let more = stream.read_buf(&mut taken.buffer);
-        match waits.timer.until(deadline, more).await {
-            Ok(Ok(0) | Err(_)) => return Ok(None),
-            Ok(Ok(_)) => {}
-            // An empty line alone is not worth an answer.
-            Err(_) if taken.buffer.is_empty() => return Ok(None),
-            Err(_) => {
-                let text = format!(
-                    "the head has not come within {:?}; send it faster",
-                    times.head
-                );
-                return Err(Refusal::new(408, text));
+        Ok(found)
+    }
+
+    /// Reads the rest of it. Returns its length, or `None` if the client has ended.
+    async fn rest(
+        mut self,
+        taken: &mut Taken,
+        front: &Front,
+        timer: &mut Timer,
+    ) -> Result<Option<usize>, Refusal> {
+        let limit = front.config.timeouts.head;
+        let deadline = Instant::now() + limit;
+        loop {
+            taken.buffer.reserve(READ_BYTES);
+            let mut stream = &taken.stream;
+            let more = stream.read_buf(&mut taken.buffer);
+            match timer.until(deadline, more).await {
+                Ok(Ok(0) | Err(_)) => return Ok(None),
+                Ok(Ok(_)) => {}
+                // An empty line alone is not worth an answer.
+                Err(_) if taken.buffer.is_empty() => return Ok(None),
+                Err(_) => {
+                    let text = format!("the head has not come within {limit:?}; send it faster");
+                    return Err(Refusal::new(408, text));
+                }
+            }
+            if let Some(length) = self.look(taken, front)? {
+                return Ok(Some(length));
             }
         }
     }

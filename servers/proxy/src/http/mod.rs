@@ -12,7 +12,7 @@
 //! - `patience`: how long somebody may take.
 //! - `body`: forwards a body; `squeeze` compresses it on its way.
 //! - `exchange`: one request and its answer, whose head `answer` reads.
-//! - `connection`: one request after the other; `waits` has what each waits for.
+//! - `connection`: one request after the other; `waits` has what it waits for between two.
 //! - `fetch`: what the proxy itself asks.
 //! - `refusal`: answers of the proxy itself.
 //! - `two`: HTTP/2, with clients, servers or both.

@@ -32,8 +32,6 @@ pub struct Taken {
     pub ends: Ends,
     /// What was read of it, and not used.
     pub buffer: BytesMut,
-    /// Whether the proxy ends, and connections that wait for a request do.
-    pub closing: watch::Receiver<bool>,
     /// Whether its listener takes no more connections.
     stop: watch::Receiver<Stop>,
     slot: Slot,
@@ -195,7 +193,6 @@ async fn admit(
     let is_plain = front.tls.is_none() && !front.config.accept_proxy;
     let mode = front.config.mode;
     let taken = Taken {
-        closing: context.closing(),
         stop: stop.clone(),
         context: Arc::clone(context),
         place: Arc::clone(place),
@@ -208,18 +205,9 @@ async fn admit(
     };
     // A task has no place for what its connection does not need.
     let task = match (is_plain, mode) {
-        (true, Mode::Http) => {
-            let serving = async move { registered.scope(http::serve(taken)).await };
-            evenkeel::spawn_in(class, serving)
-        }
-        (true, Mode::Tcp) => {
-            let serving = async move { registered.scope(tcp::serve(taken)).await };
-            evenkeel::spawn_in(class, serving)
-        }
-        (false, _) => {
-            let serving = async move { registered.scope(serve(taken)).await };
-            evenkeel::spawn_in(class, serving)
-        }
+        (true, Mode::Http) => evenkeel::spawn_in(class, registered.scope(http::serve(taken))),
+        (true, Mode::Tcp) => evenkeel::spawn_in(class, registered.scope(tcp::serve(taken))),
+        (false, _) => evenkeel::spawn_in(class, registered.scope(serve(taken))),
     };
     session.runs_in(task.abort_handle());
 }

@@ -377,5 +377,6 @@ impl Context {
     /// Ends connections that wait for a request, as soon as it can be done.
     pub fn close(&self) {
         self.closing.send_replace(true);
+        self.sessions.close();
     }
 }
