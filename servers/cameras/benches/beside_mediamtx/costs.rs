@@ -24,12 +24,13 @@ pub(crate) fn one_server(arguments: &Arguments, rows: &mut Rows) -> Result<()> {
     let cameras = arguments.cameras;
     let directory = arguments.scratch()?;
     let simulator = Simulator::start(arguments.kbit)?;
-    let server = Server::ours(directory.path(), cameras, &simulator)?;
+    let ours = arguments.ours(directory.path(), cameras, &simulator);
+    let server = Server::ours(ours)?;
     let began = server.wait(cameras)?;
     rows.figure("until all cameras are live", "s", began.as_secs_f64());
-    let mut ours = None;
+    let mut spent = None;
     if arguments.wants(Part::Costs) {
-        ours = Some(cost(cameras, arguments.sample(), &server)?);
+        spent = Some(cost(cameras, arguments.sample(), &server)?);
         losses(&server, cameras, rows, "")?;
     }
     if arguments.wants(Part::Delay) {
@@ -45,14 +46,14 @@ pub(crate) fn one_server(arguments: &Arguments, rows: &mut Rows) -> Result<()> {
         sessions::memory(&server, arguments.sessions, rows)?;
     }
     if arguments.wants(Part::Killed) {
-        faults::killed(server, directory.path(), cameras, &simulator, rows)?;
+        faults::killed(server, ours, rows)?;
     } else {
         server.kill()?;
     }
     // Each has the machine to itself, and ours does not wait for what MediaMTX has written.
     drop(simulator);
-    if let Some(ours) = ours {
-        costs(&ours, mediamtx(arguments)?.as_ref(), rows, "");
+    if let Some(spent) = spent {
+        costs(&spent, mediamtx(arguments)?.as_ref(), rows, "");
     }
     Ok(())
 }
@@ -62,7 +63,7 @@ pub(crate) fn twice(arguments: &Arguments, rows: &mut Rows) -> Result<()> {
     let cameras = arguments.cameras * 2;
     let directory = arguments.scratch()?;
     let simulator = Simulator::start(arguments.kbit)?;
-    let server = Server::ours(directory.path(), cameras, &simulator)?;
+    let server = Server::ours(arguments.ours(directory.path(), cameras, &simulator))?;
     server.wait(cameras)?;
     let ours = cost(cameras, arguments.sample(), &server)?;
     let mark = format!("{cameras} cameras: ");

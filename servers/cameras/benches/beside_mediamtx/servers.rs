@@ -22,13 +22,31 @@ pub(crate) struct Server {
     pub(crate) http: Option<SocketAddr>,
 }
 
+/// What ours is to do.
+#[derive(Clone, Copy)]
+pub(crate) struct Ours<'a> {
+    /// It records below this one.
+    pub(crate) directory: &'a Path,
+    pub(crate) cameras: u32,
+    pub(crate) simulator: &'a Simulator,
+    /// Whether its workers have real-time priority.
+    pub(crate) real_time: bool,
+}
+
 impl Server {
-    /// Ours, which records below this directory. It listens when this returns.
-    pub(crate) fn ours(directory: &Path, cameras: u32, simulator: &Simulator) -> Result<Self> {
+    /// Ours. It listens when this returns.
+    pub(crate) fn ours(ours: Ours<'_>) -> Result<Self> {
+        let Ours {
+            directory,
+            cameras,
+            simulator,
+            real_time,
+        } = ours;
         let volume = directory.join("volume");
         std::fs::create_dir_all(&volume)?;
         let mut text = format!(
-            "[rtsp]\nlisten = \"127.0.0.1:0\"\nsessions_per_client_max = 4000\n\
+            "[process]\nreal_time = {real_time}\n\
+             [rtsp]\nlisten = \"127.0.0.1:0\"\nsessions_per_client_max = 4000\n\
              sessions_max = 4000\n[watch]\nlisten = \"127.0.0.1:0\"\n\
              [volume.disk]\npath = {volume:?}\nreserve = \"1MiB\"\nsize = \"4GiB\"\n"
         );

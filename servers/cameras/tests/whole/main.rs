@@ -8,6 +8,7 @@ mod limits;
 mod mounted;
 mod onvif;
 mod peers;
+mod prompt;
 mod publish;
 mod recorded;
 mod reload;
