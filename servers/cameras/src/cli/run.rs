@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use cameras::config::{self, Config};
-use cameras::server::Server;
+use crate::config::{self, Config};
+use crate::server::Server;
 use evenkeel::runtime::{BuildError, Builder};
 use evenkeel::signal::unix::{SignalKind, signal};
 

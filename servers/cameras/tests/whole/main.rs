@@ -1,6 +1,7 @@
 //! The whole program: its binary, with cameras and viewers of the tests around it.
 
 mod copied;
+mod demo;
 mod events;
 mod ingest;
 mod limits;
