@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use evenkeel_measure::cameras::Camera;
+use evenkeel_measure::cameras::viewers::watch;
+
 use super::processes::{Simulator, memory_mib, processor_s};
 use super::rows::Rows;
 use super::servers::Server;
-use super::viewers::watch;
 use super::{Arguments, Part, Result};
 use super::{api, delay, faults, reload, sessions};
 
@@ -118,15 +120,15 @@ fn costs(ours: &Cost, theirs: Option<&Cost>, rows: &mut Rows, mark: &str) {
 fn losses(server: &Server, cameras: u32, rows: &mut Rows, mark: &str) -> Result<()> {
     let mut api = server.api()?;
     let list = api.cameras()?;
-    let sum = |of: fn(&api::Camera) -> u64| list.iter().map(of).sum::<u64>() as f64;
+    let sum = |of: fn(&Camera) -> u64| list.iter().map(of).sum::<u64>() as f64;
     let cameras = f64::from(cameras);
     let (gaps, recorded) = api.gaps()?;
-    let groups = sum(api::Camera::groups);
+    let groups = sum(Camera::groups);
     rows.figure(&format!("{mark}groups recorded"), "", groups);
     for (name, figure) in [
-        ("packets and pictures lost", sum(api::Camera::lost)),
-        ("sessions that broke", sum(api::Camera::sessions) - cameras),
-        ("groups not recorded", sum(api::Camera::groups_lost)),
+        ("packets and pictures lost", sum(Camera::lost)),
+        ("sessions that broke", sum(Camera::sessions) - cameras),
+        ("groups not recorded", sum(Camera::groups_lost)),
         ("gaps in recordings", gaps as f64),
         ("cameras without a recording", cameras - recorded as f64),
     ] {

@@ -17,7 +17,6 @@ mod reload;
 mod rows;
 mod servers;
 mod sessions;
-mod viewers;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
