@@ -26,17 +26,16 @@ pub(crate) type Outcome = Result<ExitCode, Box<dyn Error + Send + Sync>>;
 ///
 /// Write the cameras into a file, check it, and run it:
 ///
-///     [rtsp]
-///     listen = "127.0.0.1:8554"
+///   rtsp.listen = "127.0.0.1:8554"
 ///
-///     [camera.gate]
-///     url = "rtsp://192.0.2.7/stream1"
-///     user = "viewer"
-///     password = "..."
+///   [camera.gate]
+///   url = "rtsp://192.0.2.7/stream1"
+///   user = "viewer"
+///   password = "..."
 ///
-///     evenkeel-cameras check cameras.toml
-///     evenkeel-cameras run cameras.toml
-///     ffplay rtsp://127.0.0.1:8554/gate
+///   evenkeel-cameras check cameras.toml
+///   evenkeel-cameras run cameras.toml
+///   ffplay rtsp://127.0.0.1:8554/gate
 ///
 /// All other keys have defaults; the README of the crate lists them.
 #[derive(Debug, Parser)]
