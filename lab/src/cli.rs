@@ -54,6 +54,8 @@ pub(crate) enum Tool {
     Split(SplitArgs),
     /// The program evenkeel-proxy, as it is: `evenkeel-lab evenkeel-proxy run FILE`.
     EvenkeelProxy(proxy::cli::Arguments),
+    /// The program evenkeel-cameras, as it is: `evenkeel-lab evenkeel-cameras run FILE`.
+    EvenkeelCameras(cameras::cli::Arguments),
     /// One plot of a report as a picture (SVG), from the report's JSON.
     #[command(after_help = "\
 Example:
@@ -104,16 +106,21 @@ impl Cli {
             Cli::Tool(Tool::Load(args)) => load::run(&args),
             Cli::Tool(Tool::Split(args)) => split::run(&args),
             Cli::Tool(Tool::Picture(args)) => picture::run(&args),
-            Cli::Tool(Tool::EvenkeelProxy(args)) => proxied(args),
+            Cli::Tool(Tool::EvenkeelProxy(args)) => well("evenkeel-proxy", proxy::cli::run(args)),
+            Cli::Tool(Tool::EvenkeelCameras(args)) => {
+                well("evenkeel-cameras", cameras::cli::run(args))
+            }
         }
     }
 }
 
-/// The proxy has said itself what went wrong; the lab says that it did.
-fn proxied(args: proxy::cli::Arguments) -> Result<()> {
-    match proxy::cli::run(args) == ExitCode::SUCCESS {
+/// The program has said itself what went wrong; the lab says that it did.
+fn well(program: &str, ended: ExitCode) -> Result<()> {
+    match ended == ExitCode::SUCCESS {
         true => Ok(()),
-        false => Err(Error::new("evenkeel-proxy failed; its own words are above")),
+        false => Err(Error::new(format!(
+            "{program} failed; its own words are above"
+        ))),
     }
 }
 

@@ -180,6 +180,26 @@ fn proxy_measures_every_scenario() {
 }
 
 #[test]
+fn cameras_measures_each_server() {
+    let report = report("cameras");
+    let samples = report["experiments"][0]["raw"].as_array();
+    let samples = samples.expect("raw figures");
+    // MediaMTX may be missing.
+    assert!([1, 2].contains(&samples.len()), "{samples:?}");
+    for sample in samples {
+        assert!(sample["error"].is_null(), "{sample}");
+        let found = &sample["found"];
+        assert!(found["memory_mib"].as_f64() > Some(0.0), "{sample}");
+        assert!(found["usual"]["pictures"].as_u64() > Some(0), "{sample}");
+        assert_eq!(found["usual"]["without"], 0, "{sample}");
+        assert_eq!(found["unanswered"], 0, "{sample}");
+        for calls in ["loaded", "idle"] {
+            assert!(found[calls]["max_us"].as_f64() > Some(0.0), "{sample}");
+        }
+    }
+}
+
+#[test]
 fn a_split_is_read_every_tenth_of_a_second() {
     for runtime in LINKED {
         let args = ["split", runtime, "--weights", "1,2", "--seconds", "0.3"];

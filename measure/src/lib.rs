@@ -8,6 +8,7 @@
 //! - [`results`]: the tables of a run, as one JSON file.
 //! - [`options`]: command line options for rounds and for that file.
 //! - [`proxied`]: clients and servers on both sides of a proxy.
+//! - [`cameras`]: what stands around a server for cameras.
 //!
 //! It depends on no runtime, so that it can measure any. Names end in the unit, as `p99_us` does;
 //! a [`Duration`](std::time::Duration) needs none.
@@ -39,6 +40,7 @@
 //! # Ok::<(), Infallible>(())
 //! ```
 
+pub mod cameras;
 pub mod comparison;
 pub mod latency;
 pub mod number;

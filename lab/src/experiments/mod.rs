@@ -1,11 +1,14 @@
 //! The experiments: each starts servers and load as processes, peers in turn, and ends in a part of
 //! the report. What each is for, and what to look at, is on the page beside it, which is also its
-//! `--help`. `database` and `tools` are what several of them use of others' programs.
+//! `--help`. `database` and `tools` are what several of them use of others' programs, `disks` what
+//! they write to.
 
 mod busywait;
+mod cameras;
 mod checks;
 mod classes;
 mod database;
+mod disks;
 mod fsync;
 mod proxy;
 mod responsive;
@@ -41,7 +44,7 @@ macro_rules! experiments {
 
 /// All of them, in the order of the report.
 pub(crate) const EXPERIMENTS: &[Named] = &experiments![
-    responsive, services, shares, classes, proxy, storm, fsync, checks, busywait
+    responsive, services, shares, classes, proxy, cameras, storm, fsync, checks, busywait
 ];
 
 impl Named {

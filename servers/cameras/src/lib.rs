@@ -13,10 +13,11 @@
 //!   configuration.
 //! - [`events`]: what happens, told to other programs.
 //! - [`users`]: passwords, and sessions of browsers; [`tls`]: certificates.
-//! - [`simulator`]: cameras that are none.
+//! - [`simulator`]: cameras that are none; [`cli`]: the command line of the program.
 
 pub mod book;
 pub mod cameras;
+pub mod cli;
 pub mod config;
 mod descriptors;
 pub mod events;

@@ -1,17 +1,7 @@
-//! The command line of the camera server.
-
-mod cli;
+//! The program.
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
-    match cli::run(cli::Arguments::parse()) {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    cameras::cli::main()
 }

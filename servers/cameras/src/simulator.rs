@@ -2,13 +2,17 @@
 //!
 //! Each answers RTSP at `/cam0`, `/cam1` and so on, and sends the same pictures again and again,
 //! one write for each packet, as cameras do. They have threads of their own and share no code with
-//! the server's way of sending. Grey pictures say which they are, and when they were sent.
+//! the server's way of sending. Grey pictures say which they are, and when they were sent. Pictures
+//! that move show the camera's name and the time.
 
 mod dialogue;
+mod encoder;
 mod packets;
 mod picture;
+mod scene;
 mod sender;
 mod stamp;
+mod writer;
 
 pub use packets::{NoStream, PAYLOAD_MAX, Stream};
 pub use picture::Pictures;
@@ -21,6 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::rtsp::auth::Credentials;
+use scene::Scene;
 
 /// What the cameras are like.
 #[derive(Clone, Debug)]
@@ -45,9 +50,11 @@ pub struct Simulator {
 #[derive(Debug)]
 struct Shared {
     settings: Settings,
+    /// Each sends a picture of its own that moves, and not the stream.
+    moves: bool,
     ends: AtomicBool,
-    /// Connections that play and that the sender has not taken over yet.
-    fresh: Mutex<Vec<TcpStream>>,
+    /// Connections that play and that the sender has not taken over yet, with the camera's name.
+    fresh: Mutex<Vec<(TcpStream, String)>>,
     /// All that are open, to be closed at the end or on demand.
     open: Mutex<Vec<TcpStream>>,
     sessions: AtomicUsize,
@@ -62,10 +69,36 @@ impl Simulator {
     ///
     /// The address cannot be listened on.
     pub fn start(address: SocketAddr, settings: Settings) -> io::Result<Self> {
+        Self::begin(address, settings, false)
+    }
+
+    /// The same with pictures that move, so many a second: each camera shows its name, which is the
+    /// last part of its path, and the time.
+    ///
+    /// # Errors
+    ///
+    /// The address cannot be listened on.
+    pub fn start_moving(address: SocketAddr, rate: u32) -> io::Result<Self> {
+        let sets = Scene::sets();
+        let stream = Stream {
+            sps: sets.sps,
+            pps: sets.pps,
+            pictures: Vec::new(),
+        };
+        let settings = Settings {
+            stream,
+            rate,
+            credentials: None,
+        };
+        Self::begin(address, settings, true)
+    }
+
+    fn begin(address: SocketAddr, settings: Settings, moves: bool) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
             settings,
+            moves,
             ends: AtomicBool::new(false),
             fresh: Mutex::default(),
             open: Mutex::default(),

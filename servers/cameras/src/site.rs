@@ -88,6 +88,7 @@ impl Site {
                 name: name.clone(),
                 error,
             })?;
+            let disk = disk.mounted(volume.mounted);
             disks.push((name.clone(), disk, volume.limits()));
         }
         let settings = Settings::from(&config.recording);

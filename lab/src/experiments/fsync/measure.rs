@@ -9,9 +9,10 @@ use serde::Serialize;
 
 use super::Beside;
 use crate::error::{Error, Result};
+use crate::experiments::disks::{Kind, Limit, OwnDisk};
 use crate::load::EchoSummary;
 use crate::peers::{Peer, ServerSpec};
-use crate::process::{TemporaryDirectory, Undoing, run};
+use crate::process::{TemporaryDirectory, run};
 use crate::serve::DiskStats;
 use crate::trial::{Lab, client};
 
@@ -24,7 +25,7 @@ const RAMP: Duration = Duration::from_millis(300);
 pub(super) struct Places {
     disk: TemporaryDirectory,
     /// A disk that is slow, where that can be had.
-    pub(super) slow: Option<SlowDisk>,
+    pub(super) slow: Option<OwnDisk>,
     /// Of the FIFO that hangs: on a device of its own, as far as there is one.
     hung: TemporaryDirectory,
 }
@@ -60,7 +61,7 @@ impl Places {
             TemporaryDirectory::new("hung")
         })?;
         run(&["mkfifo", &hung.path().join("fifo").to_string_lossy()])?;
-        let slow = SlowDisk::open().map_err(|error| {
+        let slow = slow_disk().map_err(|error| {
             let what = "Not possible here, and so left out: a slow disk";
             notes.push(format!("{what} ({error})."));
         });
@@ -74,7 +75,7 @@ impl Places {
     /// Where the writers of a row, or a log, write.
     pub(super) fn of(&self, slow: bool) -> PathBuf {
         let slow = self.slow.as_ref().filter(|_| slow);
-        slow.map_or_else(|| self.disk.path().to_owned(), SlowDisk::path)
+        slow.map_or_else(|| self.disk.path().to_owned(), OwnDisk::path)
     }
 
     /// The file that is asked for: on the disk, as most are.
@@ -158,62 +159,17 @@ pub(super) fn settle(directory: &Path) {
     drop(Command::new("sync").arg("-f").arg(directory).status());
 }
 
-/// Writes per second that the device takes.
-const WRITES_PER_S: u32 = 100;
-/// Bytes of the device.
+/// Writes per second that the slow device takes, and its bytes.
+const WRITES_PER_S: u64 = 100;
 const LEN: u64 = 256 * 1024 * 1024;
-const LIMIT: &str = "/sys/fs/cgroup/blkio/blkio.throttle.write_iops_device";
 
-/// A disk that is slow on purpose: a file as a device, which the kernel lets write only so often.
-/// It takes a privileged user and the first version of control groups, in which a limit on one
-/// device holds for everybody. Fields go in order: what is mounted first, the directory last.
-pub(super) struct SlowDisk {
-    _mounted: Undoing,
-    _limited: Undoing,
-    _device: Undoing,
-    directory: TemporaryDirectory,
-}
-
-impl SlowDisk {
-    pub(super) fn open() -> Result<SlowDisk> {
-        std::fs::metadata(LIMIT).map_err(Error::write(LIMIT.as_ref()))?;
-        let directory = TemporaryDirectory::new("slow")?;
-        let (image, mounted) = (directory.path().join("image"), mount_point(&directory));
-        let made = std::fs::File::create(&image).and_then(|file| file.set_len(LEN));
-        made.map_err(Error::write(&image))?;
-        std::fs::create_dir(&mounted).map_err(Error::write(&mounted))?;
-        let (image, mounted) = (image.to_string_lossy(), mounted.to_string_lossy());
-        let device = run(&["losetup", "--find"])?;
-        let device = device.trim();
-        let attached = Undoing::after(&["losetup", device, &image], &["losetup", "-d", device])?;
-        run(&["mkfs.ext4", "-q", device])?;
-        let limited = limit(device)?;
-        let mounting = Undoing::after(&["mount", device, &mounted], &["umount", "-l", &mounted])?;
-        Ok(SlowDisk {
-            _mounted: mounting,
-            _limited: limited,
-            _device: attached,
-            directory,
-        })
-    }
-
-    pub(super) fn path(&self) -> PathBuf {
-        mount_point(&self.directory)
-    }
-}
-
-fn mount_point(directory: &TemporaryDirectory) -> PathBuf {
-    directory.path().join("mounted")
-}
-
-/// Slows that device down, and no other.
-fn limit(device: &str) -> Result<Undoing> {
-    let name = device.trim_start_matches("/dev/");
-    let path = PathBuf::from(format!("/sys/block/{name}/dev"));
-    let number = std::fs::read_to_string(&path).map_err(Error::write(&path))?;
-    let number = number.trim();
-    let set = |rate: u32| format!("echo '{number} {rate}' > {LIMIT}");
-    Undoing::after(&["sh", "-c", &set(WRITES_PER_S)], &["sh", "-c", &set(0)])
+fn slow_disk() -> Result<OwnDisk> {
+    OwnDisk::open(&Kind {
+        len: LEN,
+        make: "mkfs.ext4",
+        mounted: "defaults",
+        limit: Some(Limit::WritesPerS(WRITES_PER_S)),
+    })
 }
 
 #[cfg(test)]

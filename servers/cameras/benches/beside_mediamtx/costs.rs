@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use evenkeel_measure::cameras::Camera;
+use evenkeel_measure::cameras::viewers::watch;
+
 use super::processes::{Simulator, memory_mib, processor_s};
 use super::rows::Rows;
 use super::servers::Server;
-use super::viewers::watch;
 use super::{Arguments, Part, Result};
 use super::{api, delay, faults, reload, sessions};
 
@@ -24,12 +26,13 @@ pub(crate) fn one_server(arguments: &Arguments, rows: &mut Rows) -> Result<()> {
     let cameras = arguments.cameras;
     let directory = arguments.scratch()?;
     let simulator = Simulator::start(arguments.kbit)?;
-    let server = Server::ours(directory.path(), cameras, &simulator)?;
+    let ours = arguments.ours(directory.path(), cameras, &simulator);
+    let server = Server::ours(ours)?;
     let began = server.wait(cameras)?;
     rows.figure("until all cameras are live", "s", began.as_secs_f64());
-    let mut ours = None;
+    let mut spent = None;
     if arguments.wants(Part::Costs) {
-        ours = Some(cost(cameras, arguments.sample(), &server)?);
+        spent = Some(cost(cameras, arguments.sample(), &server)?);
         losses(&server, cameras, rows, "")?;
     }
     if arguments.wants(Part::Delay) {
@@ -45,14 +48,14 @@ pub(crate) fn one_server(arguments: &Arguments, rows: &mut Rows) -> Result<()> {
         sessions::memory(&server, arguments.sessions, rows)?;
     }
     if arguments.wants(Part::Killed) {
-        faults::killed(server, directory.path(), cameras, &simulator, rows)?;
+        faults::killed(server, ours, rows)?;
     } else {
         server.kill()?;
     }
     // Each has the machine to itself, and ours does not wait for what MediaMTX has written.
     drop(simulator);
-    if let Some(ours) = ours {
-        costs(&ours, mediamtx(arguments)?.as_ref(), rows, "");
+    if let Some(spent) = spent {
+        costs(&spent, mediamtx(arguments)?.as_ref(), rows, "");
     }
     Ok(())
 }
@@ -62,7 +65,7 @@ pub(crate) fn twice(arguments: &Arguments, rows: &mut Rows) -> Result<()> {
     let cameras = arguments.cameras * 2;
     let directory = arguments.scratch()?;
     let simulator = Simulator::start(arguments.kbit)?;
-    let server = Server::ours(directory.path(), cameras, &simulator)?;
+    let server = Server::ours(arguments.ours(directory.path(), cameras, &simulator))?;
     server.wait(cameras)?;
     let ours = cost(cameras, arguments.sample(), &server)?;
     let mark = format!("{cameras} cameras: ");
@@ -117,15 +120,15 @@ fn costs(ours: &Cost, theirs: Option<&Cost>, rows: &mut Rows, mark: &str) {
 fn losses(server: &Server, cameras: u32, rows: &mut Rows, mark: &str) -> Result<()> {
     let mut api = server.api()?;
     let list = api.cameras()?;
-    let sum = |of: fn(&api::Camera) -> u64| list.iter().map(of).sum::<u64>() as f64;
+    let sum = |of: fn(&Camera) -> u64| list.iter().map(of).sum::<u64>() as f64;
     let cameras = f64::from(cameras);
     let (gaps, recorded) = api.gaps()?;
-    let groups = sum(api::Camera::groups);
+    let groups = sum(Camera::groups);
     rows.figure(&format!("{mark}groups recorded"), "", groups);
     for (name, figure) in [
-        ("packets and pictures lost", sum(api::Camera::lost)),
-        ("sessions that broke", sum(api::Camera::sessions) - cameras),
-        ("groups not recorded", sum(api::Camera::groups_lost)),
+        ("packets and pictures lost", sum(Camera::lost)),
+        ("sessions that broke", sum(Camera::sessions) - cameras),
+        ("groups not recorded", sum(Camera::groups_lost)),
         ("gaps in recordings", gaps as f64),
         ("cameras without a recording", cameras - recorded as f64),
     ] {

@@ -1,11 +1,10 @@
 //! What a killed process and a disk that stands still leave behind.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::processes::{Simulator, memory_mib, run, until};
 use super::rows::Rows;
-use super::servers::{LIMIT, Server};
+use super::servers::{LIMIT, Ours, Server};
 use super::{Arguments, Result};
 
 /// How long the disk stands still.
@@ -18,19 +17,14 @@ const IMAGE_BYTES: u64 = 6 << 30;
 const UNDER_WAY: u64 = 700_000;
 
 /// Kills the server in the middle of its work, and starts another one in its place.
-pub(crate) fn killed(
-    server: Server,
-    directory: &Path,
-    cameras: u32,
-    simulator: &Simulator,
-    rows: &mut Rows,
-) -> Result<()> {
+pub(crate) fn killed(server: Server, ours: Ours<'_>, rows: &mut Rows) -> Result<()> {
+    let cameras = ours.cameras;
     // Each camera has a segment that is being written.
     std::thread::sleep(BEFORE);
     server.kill()?;
     let began = Instant::now();
     let since = || began.elapsed().as_secs_f64();
-    let server = Server::ours(directory, cameras, simulator)?;
+    let server = Server::ours(ours)?;
     server.api()?.cameras()?;
     rows.at_most("killed: until it answers again", "s", since(), 2.0);
     server.wait(cameras)?;
@@ -90,7 +84,8 @@ pub(crate) fn frozen(arguments: &Arguments, rows: &mut Rows) -> Result<()> {
         is_frozen: false,
     };
     let simulator = Simulator::start(arguments.kbit)?;
-    let server = Server::ours(directory.path(), arguments.cameras, &simulator)?;
+    let ours = arguments.ours(directory.path(), arguments.cameras, &simulator);
+    let server = Server::ours(ours)?;
     server.wait(arguments.cameras)?;
     std::thread::sleep(BEFORE);
     disk.freeze()?;

@@ -17,16 +17,17 @@ mod reload;
 mod rows;
 mod servers;
 mod sessions;
-mod viewers;
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Parser;
 use evenkeel_measure::options::JsonOption;
 
+use processes::Simulator;
 use rows::Rows;
+use servers::Ours;
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -53,6 +54,9 @@ struct Arguments {
     /// The program of MediaMTX
     #[arg(long)]
     mediamtx: Option<PathBuf>,
+    /// Workers of evenkeel-cameras that wake go before all ordinary threads
+    #[arg(long)]
+    real_time: bool,
     /// Where recordings go for a while [default: the directory for temporary files]
     #[arg(long)]
     directory: Option<PathBuf>,
@@ -105,6 +109,15 @@ impl Arguments {
 
     fn sample(&self) -> Duration {
         Duration::from_secs(if self.long { 600 } else { self.seconds })
+    }
+
+    fn ours<'a>(&self, directory: &'a Path, cameras: u32, simulator: &'a Simulator) -> Ours<'a> {
+        Ours {
+            directory,
+            cameras,
+            simulator,
+            real_time: self.real_time,
+        }
     }
 
     fn scratch(&self) -> Result<tempfile::TempDir> {

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Instant;
 
+use evenkeel_measure::cameras::Camera;
 use evenkeel_measure::statistics::median;
 
 use super::Result;
-use super::api::Camera;
 use super::rows::Rows;
 use super::servers::Server;
 

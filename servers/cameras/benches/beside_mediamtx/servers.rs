@@ -6,13 +6,13 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::Result;
-use super::api::Api;
-use super::processes::{Simulator, until};
-use super::viewers::described;
+use evenkeel_measure::cameras::viewers::described;
+use evenkeel_measure::cameras::{Api, Wanted, of_mediamtx, of_ours};
 
-/// Nothing takes longer to begin.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+use super::Result;
+use super::processes::{Simulator, until};
+
+pub(crate) use evenkeel_measure::cameras::LIMIT;
 
 /// A server at work, which ends with this.
 pub(crate) struct Server {
@@ -22,23 +22,37 @@ pub(crate) struct Server {
     pub(crate) http: Option<SocketAddr>,
 }
 
+/// What ours is to do.
+#[derive(Clone, Copy)]
+pub(crate) struct Ours<'a> {
+    /// It records below this one.
+    pub(crate) directory: &'a Path,
+    pub(crate) cameras: u32,
+    pub(crate) simulator: &'a Simulator,
+    /// Whether its workers have real-time priority.
+    pub(crate) real_time: bool,
+}
+
 impl Server {
-    /// Ours, which records below this directory. It listens when this returns.
-    pub(crate) fn ours(directory: &Path, cameras: u32, simulator: &Simulator) -> Result<Self> {
+    /// Ours. It listens when this returns.
+    pub(crate) fn ours(ours: Ours<'_>) -> Result<Self> {
+        let Ours {
+            directory,
+            cameras,
+            simulator,
+            real_time,
+        } = ours;
         let volume = directory.join("volume");
         std::fs::create_dir_all(&volume)?;
-        let mut text = format!(
-            "[rtsp]\nlisten = \"127.0.0.1:0\"\nsessions_per_client_max = 4000\n\
-             sessions_max = 4000\n[watch]\nlisten = \"127.0.0.1:0\"\n\
-             [volume.disk]\npath = {volume:?}\nreserve = \"1MiB\"\nsize = \"4GiB\"\n"
-        );
-        for camera in 0..cameras {
-            let address = &simulator.address;
-            text += &format!(
-                "[camera.cam{camera}]\nurl = \"rtsp://{address}/cam{camera}\"\n\
-                 record = {{ volume = \"disk\" }}\n"
-            );
-        }
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let wanted = Wanted {
+            cameras,
+            simulator: &simulator.address,
+            directories: &[&volume],
+            rtsp: any,
+            http: any,
+        };
+        let text = of_ours(wanted, &format!("real_time = {real_time}"));
         let file = directory.join("cameras.toml");
         std::fs::write(&file, text)?;
         let mut child = Command::new(env!("CARGO_BIN_EXE_evenkeel-cameras"))
@@ -72,22 +86,17 @@ impl Server {
         cameras: u32,
         simulator: &Simulator,
     ) -> Result<Self> {
-        // It does not say which port it got.
-        let rtsp = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let recordings = directory.join("recordings/%path/%Y-%m-%d_%H-%M-%S-%f");
-        let mut text = format!(
-            "logLevel: error\nrtspAddress: {rtsp}\nrtspTransports: [tcp]\nrtmp: no\nhls: no\n\
-             webrtc: no\nsrt: no\npathDefaults:\n  record: yes\n  recordPath: {}\n\
-             \x20 recordSegmentDuration: 60s\npaths:\n",
-            recordings.display()
-        );
-        for camera in 0..cameras {
-            let address = &simulator.address;
-            text += &format!(
-                "  cam{camera}:\n    source: rtsp://{address}/cam{camera}\n    \
-                 rtspTransport: tcp\n"
-            );
-        }
+        // It does not say which ports it got.
+        let free = || TcpListener::bind("127.0.0.1:0")?.local_addr();
+        let rtsp = free()?;
+        let wanted = Wanted {
+            cameras,
+            simulator: &simulator.address,
+            directories: &[&directory.join("recordings")],
+            rtsp,
+            http: free()?,
+        };
+        let text = of_mediamtx(wanted);
         let file = directory.join("mediamtx.yml");
         std::fs::write(&file, text)?;
         let child = Command::new(program)

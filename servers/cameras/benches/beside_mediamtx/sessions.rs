@@ -4,11 +4,12 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::thread;
 
+use evenkeel_measure::cameras::viewers::ask;
+
 use super::Result;
 use super::processes::memory_mib;
 use super::rows::Rows;
 use super::servers::{LIMIT, Server};
-use super::viewers::ask;
 
 /// Clients at a time.
 const CLIENTS: u32 = 4;

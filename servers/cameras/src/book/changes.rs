@@ -64,7 +64,15 @@ pub(super) fn waiting(first: &Config, now: &Config) -> Vec<&'static str> {
             let volume = volume.get_ref();
             let path = volume.path.get_ref().clone();
             let tier = volume.tier.as_ref().map(|tier| tier.get_ref().clone());
-            (name.clone(), path, volume.size, volume.reserve, tier)
+            let mounted = volume.mounted;
+            (
+                name.clone(),
+                path,
+                mounted,
+                volume.size,
+                volume.reserve,
+                tier,
+            )
         };
         config.volumes.iter().map(of).collect()
     };

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use cameras::onvif::discover::discover;
+use crate::onvif::discover::discover;
 use evenkeel::runtime::Builder;
 
 use super::{DiscoverArguments, Outcome};

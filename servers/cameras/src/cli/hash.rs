@@ -3,9 +3,9 @@
 use std::io::BufRead;
 use std::process::ExitCode;
 
-use cameras::rtsp::auth::{Algorithm, digest_of};
-use cameras::rtsp::server::REALM;
-use cameras::users;
+use crate::rtsp::auth::{Algorithm, digest_of};
+use crate::rtsp::server::REALM;
+use crate::users;
 
 use super::{HashArguments, Outcome};
 

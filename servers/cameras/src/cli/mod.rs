@@ -1,5 +1,7 @@
-//! The commands and their arguments.
+//! The commands and their arguments. They are in the library so that a program of measurements can
+//! be the server, too, in a process of its own.
 
+mod demo;
 mod discover;
 mod hash;
 mod run;
@@ -10,33 +12,35 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use cameras::config;
-use cameras::onvif::discover::GROUP;
 use clap::{Args, Parser, Subcommand};
+
+use crate::config;
+use crate::onvif::discover::GROUP;
 
 /// How a command ends.
 pub(crate) type Outcome = Result<ExitCode, Box<dyn Error + Send + Sync>>;
 
 /// A server for network cameras: takes their streams, and passes them on.
 ///
+/// For a first look, without cameras and without a configuration: `evenkeel-cameras demo`.
+///
 /// Write the cameras into a file, check it, and run it:
 ///
-///     [rtsp]
-///     listen = "127.0.0.1:8554"
+///   rtsp.listen = "127.0.0.1:8554"
 ///
-///     [camera.gate]
-///     url = "rtsp://192.0.2.7/stream1"
-///     user = "viewer"
-///     password = "..."
+///   [camera.gate]
+///   url = "rtsp://192.0.2.7/stream1"
+///   user = "viewer"
+///   password = "..."
 ///
-///     evenkeel-cameras check cameras.toml
-///     evenkeel-cameras run cameras.toml
-///     ffplay rtsp://127.0.0.1:8554/gate
+///   evenkeel-cameras check cameras.toml
+///   evenkeel-cameras run cameras.toml
+///   ffplay rtsp://127.0.0.1:8554/gate
 ///
 /// All other keys have defaults; the README of the crate lists them.
 #[derive(Debug, Parser)]
 #[command(version, verbatim_doc_comment)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
@@ -49,9 +53,25 @@ enum Command {
     Run(FileArguments),
     /// Say what is wrong with a configuration, with its lines, without serving by it.
     Check(FileArguments),
+    Demo(DemoArguments),
     HashPassword(HashArguments),
     Discover(DiscoverArguments),
     Simulate(SimulateArguments),
+}
+
+/// Show it with simulated cameras, which are recorded, until ctrl-c.
+///
+/// Prints the address of the page. Each camera shows its name, the time and a square that moves.
+/// Recordings go to a temporary directory, which is removed at the end, and take 2 GiB of it at
+/// most. Only this machine can look.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArguments {
+    /// How many cameras.
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) cameras: u32,
+    /// Where recordings go, and stay.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) directory: Option<PathBuf>,
 }
 
 /// Be cameras: for a first look without hardware, and for measurements.
@@ -118,8 +138,25 @@ fn kbit() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(16..=100_000)
 }
 
-pub(crate) fn run(arguments: Arguments) -> Outcome {
+/// The program: does what its arguments say.
+pub fn main() -> ExitCode {
+    run(Arguments::parse())
+}
+
+/// Does what the arguments say. What went wrong is said on standard error.
+pub fn run(arguments: Arguments) -> ExitCode {
+    match done(arguments) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn done(arguments: Arguments) -> Outcome {
     match arguments.command {
+        Command::Demo(arguments) => demo::run(&arguments),
         Command::Run(file) => run::run(&file.file),
         Command::HashPassword(arguments) => hash::run(&arguments),
         Command::Discover(arguments) => discover::run(&arguments),

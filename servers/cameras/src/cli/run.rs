@@ -1,13 +1,14 @@
 //! `evenkeel-cameras run`.
 
+use std::error::Error;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use cameras::config::{self, Config};
-use cameras::server::Server;
-use evenkeel::runtime::Builder;
+use crate::config::{self, Config};
+use crate::server::Server;
+use evenkeel::runtime::{BuildError, Builder};
 use evenkeel::signal::unix::{SignalKind, signal};
 
 use super::Outcome;
@@ -21,13 +22,27 @@ pub(super) fn run(path: &Path) -> Outcome {
     if let Some(workers) = &config.process.workers {
         builder.workers(*workers.get_ref());
     }
-    let runtime = builder.build()?;
+    builder.real_time_workers(config.process.real_time);
+    let runtime = builder.build().map_err(not_built)?;
     let outcome = runtime.block_on(serve(path, config));
     // Connections that are left are dropped.
     if let Err(error) = runtime.shutdown(SHUTDOWN_MAX) {
         eprintln!("evenkeel-cameras: {error}");
     }
     outcome
+}
+
+/// The operator knows keys, and not the runtime's settings.
+fn not_built(error: BuildError) -> Box<dyn Error + Send + Sync> {
+    match error {
+        BuildError::RealTime(error) => format!(
+            "process.real_time: the system does not allow it: {error}; give the process \
+             CAP_SYS_NICE or a limit of real-time priorities of 2 (`ulimit -r 2`, in a unit of \
+             systemd LimitRTPRIO=2 without RestrictRealtime), or leave the key out"
+        )
+        .into(),
+        error => error.into(),
+    }
 }
 
 async fn serve(path: &Path, config: Config) -> Outcome {

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use cameras::simulator::{Settings, Simulator, Stream};
+use crate::simulator::{Settings, Simulator, Stream};
 use evenkeel::runtime::Builder;
 use evenkeel::signal::unix::{SignalKind, signal};
 

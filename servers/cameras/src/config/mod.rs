@@ -89,6 +89,8 @@ impl Config {
 pub struct Process {
     /// Threads that run tasks; as many as there are processors, if it is not given.
     pub workers: Option<Spanned<usize>>,
+    /// Workers that wake go before every ordinary thread of the machine.
+    pub real_time: bool,
     /// The address of the page with the runtime's statistics, and of its metrics.
     pub admin_page: Option<Spanned<String>>,
     /// Where cameras are kept that requests have added; without it they are gone after a restart.

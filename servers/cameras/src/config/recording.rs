@@ -60,6 +60,10 @@ impl From<&Recording> for record::Settings {
 pub struct Volume {
     /// The directory, which is made if it is not there.
     pub path: Spanned<PathBuf>,
+    /// Whether it is where a file system is mounted: if it is not, nothing is recorded, as the
+    /// directory beneath is on another disk.
+    #[serde(default)]
+    pub mounted: bool,
     /// Bytes of all recordings on it.
     #[serde(default, deserialize_with = "values::optional_size")]
     pub size: Option<usize>,

@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -66,6 +67,8 @@ pub trait DiskFile: Send + Sync + 'static {
 pub struct LocalDisk {
     root: Arc<PathBuf>,
     lane: Arc<Lane>,
+    /// Whether it has to be where a file system is mounted.
+    mounted: bool,
 }
 
 impl LocalDisk {
@@ -86,7 +89,33 @@ impl LocalDisk {
         Ok(Self {
             root: Arc::new(root),
             lane: Arc::new(lane.map_err(io::Error::other)?),
+            mounted: false,
         })
+    }
+
+    /// Whether it has to be where a file system is mounted, as long as it is used.
+    #[must_use]
+    pub fn mounted(mut self, mounted: bool) -> Self {
+        self.mounted = mounted;
+        self
+    }
+
+    /// Nothing is made, nor taken for all there is, in a directory beneath a mount.
+    async fn be_there(&self) -> io::Result<()> {
+        if !self.mounted {
+            return Ok(());
+        }
+        let above = fs::metadata(self.root.join("..")).await;
+        let here = fs::metadata(self.root.as_path()).await;
+        if let (Ok(here), Ok(above)) = (here, above)
+            && here.dev() != above.dev()
+        {
+            return Ok(());
+        }
+        Err(io::Error::other(format!(
+            "nothing is mounted at {}: mount its disk there, or take `mounted` out of the volume",
+            self.root.display()
+        )))
     }
 
     fn path(&self, path: &Path) -> PathBuf {
@@ -98,6 +127,7 @@ impl Disk for LocalDisk {
     type File = File;
 
     async fn make_directory(&self, path: &Path) -> io::Result<()> {
+        self.be_there().await?;
         fs::create_dir_all(self.path(path)).await
     }
 
@@ -106,6 +136,7 @@ impl Disk for LocalDisk {
     }
 
     async fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        self.be_there().await?;
         let mut entries = match fs::read_dir(self.path(path)).await {
             Err(error) if is_no_directory(&error) => return Ok(Vec::new()),
             entries => entries?,
@@ -121,6 +152,7 @@ impl Disk for LocalDisk {
     }
 
     async fn create(&self, path: &Path) -> io::Result<File> {
+        self.be_there().await?;
         File::create_new(self.path(path)).await
     }
 
@@ -217,3 +249,37 @@ impl DiskFile for File {
 
 #[cfg(test)]
 pub(crate) mod memory;
+
+#[cfg(test)]
+mod tests {
+    use evenkeel::runtime::Builder;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_is_used_only_where_something_is_mounted_if_it_has_to_be() {
+        let runtime = Builder::new().workers(1).build().unwrap();
+        runtime.block_on(async {
+            let beneath = tempfile::tempdir().unwrap();
+            let here = Path::new("day");
+            let disk = LocalDisk::new("d", beneath.path().to_owned()).unwrap();
+            let unmounted = disk.clone().mounted(true);
+            for refused in [
+                unmounted.make_directory(here).await.err(),
+                unmounted.list(here).await.err(),
+                unmounted.create(here).await.err(),
+            ] {
+                let said = refused.unwrap().to_string();
+                assert!(said.contains("nothing is mounted at"), "{said}");
+            }
+            assert_eq!(std::fs::read_dir(beneath.path()).unwrap().count(), 0);
+            disk.make_directory(here).await.unwrap();
+            // It is everywhere on Linux, and a file system of its own.
+            if Path::new("/dev/shm").is_dir() {
+                let mounted = LocalDisk::new("m", "/dev/shm".into()).unwrap();
+                let list = mounted.mounted(true).list(Path::new("no-such")).await;
+                assert!(list.unwrap().is_empty());
+            }
+        });
+    }
+}

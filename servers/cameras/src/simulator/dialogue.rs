@@ -42,11 +42,14 @@ pub(super) fn serve(shared: &Shared, stream: TcpStream) {
             if *request.method() == Method::Play && answer.starts_with("RTSP/1.0 200") {
                 plays = true;
                 let Ok(copy) = stream.try_clone() else { return };
+                let url = request.request_uri().map_or("", |url| url.as_str());
+                let name = url.trim_end_matches('/').rsplit('/').next();
+                let fresh = (copy, name.unwrap_or_default().to_owned());
                 shared
                     .fresh
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
-                    .push(copy);
+                    .push(fresh);
                 shared.sessions.fetch_add(1, Ordering::Relaxed);
             }
         }

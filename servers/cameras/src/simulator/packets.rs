@@ -131,7 +131,8 @@ fn units(bytes: &[u8]) -> Vec<&[u8]> {
         .collect()
 }
 
-fn payloads(units: &[Vec<u8>]) -> Vec<Vec<u8>> {
+/// The payloads of a picture of these NAL units.
+pub(super) fn payloads(units: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut payloads = Vec::new();
     for unit in units {
         if unit.len() <= PAYLOAD_MAX {

@@ -5,6 +5,7 @@
 //! information, which decoders pass over. It begins with room for a stamp.
 
 use super::stamp::{DIGITS, MARK};
+use super::writer::Writer;
 
 /// A parameter set and pictures of one size.
 #[derive(Clone, Debug)]
@@ -70,17 +71,7 @@ impl Pictures {
     }
 
     fn key(&self) -> Vec<u8> {
-        let mut slice = Writer::new(&[0x65]);
-        // The first macroblock, a slice of I, the set, frame 0, its identifier.
-        slice.ue(0);
-        slice.ue(7);
-        slice.ue(0);
-        slice.bits(0, 4);
-        slice.ue(0);
-        // Not kept for long; quantizer; filter off.
-        slice.bits(0, 2);
-        slice.ue(0);
-        slice.ue(1);
+        let mut slice = key_slice();
         for _ in 0..self.macroblocks {
             // Intra 16x16 by DC; chroma by DC; quantizer as before; no coefficients.
             slice.bits(0b0010_0111, 8);
@@ -89,18 +80,40 @@ impl Pictures {
     }
 
     fn skipping(&self, number: u32) -> Vec<u8> {
-        let mut slice = Writer::new(&[0x41]);
-        slice.ue(0);
-        slice.ue(5);
-        slice.ue(0);
-        slice.bits(number % 16, 4);
-        // References as usual, not marked; quantizer; filter off.
-        slice.bits(0, 3);
-        slice.ue(0);
-        slice.ue(1);
+        let mut slice = other_slice(number);
         slice.ue(self.macroblocks);
         slice.finish()
     }
+}
+
+/// The head of a key frame's slice, which is all of it.
+pub(super) fn key_slice() -> Writer {
+    let mut slice = Writer::new(&[0x65]);
+    // The first macroblock, a slice of I, the set, frame 0, its identifier.
+    slice.ue(0);
+    slice.ue(7);
+    slice.ue(0);
+    slice.bits(0, 4);
+    slice.ue(0);
+    // Not kept for long; quantizer; filter off.
+    slice.bits(0, 2);
+    slice.ue(0);
+    slice.ue(1);
+    slice
+}
+
+/// The same of a picture that refers to the one before, so many behind the key frame.
+pub(super) fn other_slice(number: u32) -> Writer {
+    let mut slice = Writer::new(&[0x41]);
+    slice.ue(0);
+    slice.ue(5);
+    slice.ue(0);
+    slice.bits(number % 16, 4);
+    // References as usual, not marked; quantizer; filter off.
+    slice.bits(0, 3);
+    slice.ue(0);
+    slice.ue(1);
+    slice
 }
 
 /// Supplemental information of this length behind its identifier: room for a stamp, and what means
@@ -123,56 +136,6 @@ fn information(len: usize, seed: u64) -> Vec<u8> {
     }));
     unit.push(0x80);
     unit
-}
-
-/// Writes bits.
-struct Writer {
-    bytes: Vec<u8>,
-    filled: u32,
-}
-
-impl Writer {
-    fn new(head: &[u8]) -> Self {
-        Self {
-            bytes: head.to_vec(),
-            filled: 8,
-        }
-    }
-
-    fn bits(&mut self, value: u32, count: u32) {
-        for place in (0..count).rev() {
-            if self.filled == 8 {
-                self.bytes.push(0);
-                self.filled = 0;
-            }
-            if let Some(last) = self.bytes.last_mut() {
-                *last |= ((value >> place & 1) as u8) << (7 - self.filled);
-            }
-            self.filled += 1;
-        }
-    }
-
-    fn ue(&mut self, value: u32) {
-        let bits = u32::BITS - (value + 1).leading_zeros();
-        self.bits(0, bits - 1);
-        self.bits(value + 1, bits);
-    }
-
-    /// Ends with a one and zeros, and keeps start codes out.
-    fn finish(mut self) -> Vec<u8> {
-        self.bits(1, 1);
-        let mut escaped = Vec::with_capacity(self.bytes.len());
-        let mut zeros = 0;
-        for byte in self.bytes {
-            if zeros >= 2 && byte <= 3 {
-                escaped.push(3);
-                zeros = 0;
-            }
-            zeros = if byte == 0 { zeros + 1 } else { 0 };
-            escaped.push(byte);
-        }
-        escaped
-    }
 }
 
 #[cfg(test)]

@@ -4,9 +4,11 @@ use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::Shared;
+use super::packets;
+use super::scene::Scene;
 use super::stamp::{DIGITS, Stamp};
 
 /// How long the thread sleeps between two looks. Pictures are late by that much at most.
@@ -17,6 +19,8 @@ const BEHIND_MAX: usize = 4 << 20;
 
 struct Camera {
     stream: TcpStream,
+    /// What it sees; without it, it sends the stream of all.
+    scene: Option<Scene>,
     next: Instant,
     picture: usize,
     sequence: u16,
@@ -34,11 +38,12 @@ pub(super) fn run(shared: &Shared) {
     while !shared.ends() {
         let fresh =
             std::mem::take(&mut *shared.fresh.lock().unwrap_or_else(PoisonError::into_inner));
-        for stream in fresh {
+        for (stream, name) in fresh {
             if stream.set_nonblocking(true).is_ok() {
                 count = count.wrapping_add(1);
                 cameras.push(Camera {
                     stream,
+                    scene: shared.moves.then(|| Scene::new(&name)),
                     // Not all at the same moment.
                     next: Instant::now() + pause * (count % 16) / 16,
                     picture: 0,
@@ -66,8 +71,17 @@ pub(super) fn run(shared: &Shared) {
 impl Camera {
     fn send_picture(&mut self, shared: &Shared, stamped: &[Option<(usize, usize)>]) {
         let pictures = &shared.settings.stream.pictures;
-        let payloads = &pictures[self.picture % pictures.len()];
-        let stamped = stamped[self.picture % pictures.len()];
+        let seen;
+        let (payloads, stamped) = match &mut self.scene {
+            Some(scene) => {
+                seen = packets::payloads(&scene.picture(SystemTime::now()));
+                (&seen, None)
+            }
+            None => {
+                let place = self.picture % pictures.len();
+                (&pictures[place], stamped[place])
+            }
+        };
         let stamp = Stamp::now(self.picture as u32);
         self.picture += 1;
         self.timestamp = self

@@ -1,6 +1,7 @@
 //! The whole program: its binary, with cameras and viewers of the tests around it.
 
 mod copied;
+mod demo;
 mod events;
 mod ingest;
 mod limits;
@@ -8,6 +9,7 @@ mod limits;
 mod mounted;
 mod onvif;
 mod peers;
+mod prompt;
 mod publish;
 mod recorded;
 mod reload;

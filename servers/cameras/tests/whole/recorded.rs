@@ -30,6 +30,31 @@ fn files(directory: &Path) -> Vec<String> {
     names
 }
 
+/// A directory is none, as long as no disk is mounted there.
+#[test]
+fn nothing_is_recorded_beneath_a_disk_that_is_not_mounted() {
+    let simulator = simulator();
+    let url = simulator.url(0);
+    let start = |path: &Path| {
+        Program::start(&format!(
+            "[volume.disk]\npath = {path:?}\nmounted = true\nreserve = \"1MiB\"\n\
+             [watch]\nlisten = \"127.0.0.1:0\"\n\
+             [camera.gate]\nurl = {url:?}\ndelivery = \"5ms\"\n\
+             record = {{ volume = \"disk\" }}\n"
+        ))
+    };
+    let beneath = tempfile::tempdir().unwrap();
+    let mut program = start(beneath.path());
+    until("it is said", || {
+        let camera = json(&program, "/api/cameras/gate");
+        camera["recording"]
+            .to_string()
+            .contains("nothing is mounted")
+    });
+    program.terminate();
+    assert!(files(beneath.path()).is_empty());
+}
+
 #[test]
 fn a_camera_is_recorded_and_shown_and_its_files_are_complete_at_the_end() {
     let disk = tempfile::tempdir().unwrap();

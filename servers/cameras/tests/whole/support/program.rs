@@ -38,7 +38,8 @@ impl Program {
         Self::start_of("watch = \"5ms\"", rtsp, config)
     }
 
-    fn start_of(process: &'static str, rtsp: &str, config: &str) -> Self {
+    /// The same with more of `[process]`.
+    pub(crate) fn start_of(process: &'static str, rtsp: &str, config: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         write(directory.path(), process, rtsp, config);
         let mut program = Self {
@@ -137,6 +138,11 @@ impl Program {
     /// How many descriptors it has open.
     pub(crate) fn descriptors(&self) -> usize {
         self.program.descriptors()
+    }
+
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.program.id()
     }
 
     /// What it occupies in memory, in bytes.

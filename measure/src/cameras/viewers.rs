@@ -5,11 +5,14 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use super::Result;
-use super::servers::LIMIT;
+use super::{LIMIT, Result};
 
 /// Whether a camera can be watched.
-pub(crate) fn described(rtsp: SocketAddr, camera: u32) -> Result<bool> {
+///
+/// # Errors
+///
+/// There is no answer, or none that can be read.
+pub fn described(rtsp: SocketAddr, camera: u32) -> Result<bool> {
     let Ok(mut stream) = TcpStream::connect(rtsp) else {
         return Ok(false);
     };
@@ -19,7 +22,11 @@ pub(crate) fn described(rtsp: SocketAddr, camera: u32) -> Result<bool> {
 }
 
 /// Watches a camera on a thread of its own, which ends with the server.
-pub(crate) fn watch(rtsp: SocketAddr, camera: u32) -> Result<()> {
+///
+/// # Errors
+///
+/// The server does not let it.
+pub fn watch(rtsp: SocketAddr, camera: u32) -> Result<()> {
     let mut stream = TcpStream::connect(rtsp)?;
     stream.set_read_timeout(Some(LIMIT))?;
     let url = format!("rtsp://{rtsp}/cam{camera}");
@@ -58,8 +65,12 @@ pub(crate) fn watch(rtsp: SocketAddr, camera: u32) -> Result<()> {
     Ok(())
 }
 
-/// The answer with its body.
-pub(crate) fn ask(stream: &mut TcpStream, method: &str, url: &str, more: &str) -> Result<String> {
+/// The answer to a request of RTSP, with its body.
+///
+/// # Errors
+///
+/// There is none, or none that can be read.
+pub fn ask(stream: &mut TcpStream, method: &str, url: &str, more: &str) -> Result<String> {
     let request = format!("{method} {url} RTSP/1.0\r\nCSeq: 1\r\n{more}\r\n");
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
