@@ -304,4 +304,4 @@ fn add(config: &mut RtcConfig, format: &Format, again: Option<u8>) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

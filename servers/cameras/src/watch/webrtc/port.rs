@@ -306,10 +306,10 @@ async fn read(socket: Arc<UdpSocket>, shared: Arc<Shared>) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    async fn open() -> Port {
+    pub(in super::super) async fn open() -> Port {
         let settings = Settings {
             listen: "127.0.0.1:0".to_owned(),
             ..Settings::default()
@@ -318,7 +318,7 @@ mod tests {
         Port::open(&settings, &places).await.unwrap()
     }
 
-    fn seat(port: &Port, user: &str) -> Seat {
+    pub(in super::super) fn seat(port: &Port, user: &str) -> Seat {
         let slot = port.slot("192.0.2.1".parse().unwrap()).unwrap();
         let key = Key {
             camera: "gate".to_owned(),

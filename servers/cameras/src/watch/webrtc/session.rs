@@ -192,3 +192,51 @@ impl Session {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::choice::Choice;
+    use super::super::choice::tests::h264;
+    use super::super::{peer, port};
+    use super::*;
+    use crate::hub::{Hub, Limits};
+
+    /// Waits for so many seconds of a clock that moves only when there is nothing else to do.
+    async fn seconds(seconds: u64) {
+        evenkeel::time::sleep(Duration::from_secs(seconds)).await;
+    }
+
+    /// A session of which nothing is heard.
+    async fn silent(hub: &Arc<Hub>) -> (Arc<Port>, Session) {
+        let port = Arc::new(port::tests::open().await);
+        let seat = port::tests::seat(&port, "user");
+        let track = h264(66, 0x40);
+        let choice = |offer: &str| Choice::of(offer, std::slice::from_ref(&track)).unwrap();
+        let (peer, choice) = peer::tests::silent(choice);
+        let feed = Feed::begin(hub, "gate", &choice, Instant::now().into()).unwrap();
+        let session = Session::new(Arc::clone(&port), seat, peer, feed);
+        (port, session)
+    }
+
+    #[test]
+    fn a_browser_that_never_comes_or_has_gone_is_given_up() {
+        let runtime = evenkeel::runtime::Builder::new().start_paused(true).build();
+        runtime.unwrap().block_on(async {
+            let hub = Hub::new(Limits::default());
+            hub.add("gate").unwrap();
+            let _publisher = hub.publish("gate", vec![h264(66, 0x40)]).unwrap();
+            for (is_connected, limit) in [(false, 10), (true, 30)] {
+                let (port, mut session) = silent(&hub).await;
+                session.bound = is_connected.then(|| IpAddr::from([192, 0, 2, 9]));
+                let ended = evenkeel::spawn(session.run());
+                seconds(limit - 1).await;
+                assert_eq!(port.sessions(), 1, "{is_connected}");
+                assert_eq!(hub.status_of("gate").unwrap().viewers, 1);
+                seconds(2).await;
+                assert_eq!(port.sessions(), 0, "{is_connected}");
+                ended.await.unwrap();
+                assert_eq!(hub.status_of("gate").unwrap().viewers, 0);
+            }
+        });
+    }
+}

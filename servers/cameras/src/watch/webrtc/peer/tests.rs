@@ -73,7 +73,7 @@ struct Pair {
     told: Vec<Told>,
 }
 
-fn identity() -> Identity {
+pub(in super::super) fn identity() -> Identity {
     let provider = str0m::crypto::from_feature_flags();
     Identity {
         certificate: provider.dtls_provider.generate_certificate().unwrap(),
@@ -254,4 +254,14 @@ fn what_is_signed_by_nobody_is_not_taken() {
             .unwrap()
     );
     assert!(!pair.peer.receive(pair.now, source, &[]).unwrap());
+}
+
+/// A server's side of a session with a browser of which nothing is heard.
+pub(in super::super) fn silent(choice: impl Fn(&str) -> Choice) -> (Peer, Choice) {
+    let now = evenkeel::time::Instant::now().into();
+    let (_, offer, _) = Browser::offering(now);
+    let choice = choice(&offer);
+    let candidates = [SERVER.parse().unwrap()];
+    let answered = Peer::answer(&choice, identity(), &candidates, 0, now);
+    (answered.unwrap().0, choice)
 }
