@@ -9,8 +9,8 @@
 //! - [`port`]: the one socket, and whose each datagram is; [`stun`]: whom a question is for.
 //! - [`requests`]: WHEP over HTTP.
 //!
-//! A session costs no descriptor. Its handshake computes for half a millisecond, in a task that
-//! begins in the heavy pool for that; what it sends is charged to the class for bulk work.
+//! A session costs no descriptor. What its handshake computes is done in a task that begins in the
+//! heavy pool for that; what it sends is charged to the class for bulk work.
 
 pub mod choice;
 pub mod feed;
@@ -38,7 +38,6 @@ use str0m::config::DtlsCert;
 use str0m::crypto::from_feature_flags;
 
 use crate::hub::{Hub, SubscribeError};
-use crate::media::Codec;
 use choice::{Choice, ChoiceError};
 use feed::{Feed, FeedError};
 use peer::{Identity, Peer, PeerError};
@@ -211,16 +210,6 @@ impl WebRtc {
         );
         Ok(Begun { key, user, answer })
     }
-}
-
-/// Whether browsers could get something of a camera with these tracks.
-pub fn is_possible(tracks: &[crate::media::Track]) -> bool {
-    tracks.iter().any(|track| {
-        matches!(
-            track.codec,
-            Codec::H264 { .. } | Codec::Opus { .. } | Codec::G711 { .. }
-        )
-    })
 }
 
 /// Something that nobody can guess, of 128 bits.
