@@ -5,6 +5,7 @@ use evenkeel_admin::metrics::{Families, Family, Kind, Value};
 use crate::cameras::{CameraStatus, Cameras};
 use crate::events::Events;
 use crate::serve::Doors;
+use crate::watch::webrtc::port::{Counts, Port};
 
 /// A family with a row for each camera, and how its value is found.
 type OfCamera = (Family, fn(&CameraStatus) -> Value);
@@ -150,6 +151,79 @@ pub(crate) fn add_clients(doors: &Doors, families: &mut Families<'_>) {
         (&SLOW, &counts.slow),
     ] {
         families.add(family, |row| row(&[], Value::Count(counter.total())));
+    }
+}
+
+const BROWSERS: Family = of_clients(
+    "cameras_webrtc_viewers",
+    "Sessions of WebRTC that there are",
+    Kind::Gauge,
+);
+
+/// A family of WebRTC, and which count it is.
+type OfWebRtc = (Family, fn(&Counts) -> u64);
+
+const fn of_webrtc(name: &'static str, help: &'static str) -> Family {
+    of_clients(name, help, Kind::Counter)
+}
+
+const OF_WEBRTC: [OfWebRtc; 8] = [
+    (
+        of_webrtc("cameras_webrtc_sessions", "Sessions that began"),
+        |counts| counts.sessions.total(),
+    ),
+    (
+        of_webrtc(
+            "cameras_webrtc_refused",
+            "Sessions that were refused for a limit",
+        ),
+        |counts| counts.refused.total(),
+    ),
+    (
+        of_webrtc("cameras_webrtc_packets", "Packets that were sent"),
+        |counts| counts.packets.total(),
+    ),
+    (
+        of_webrtc(
+            "cameras_webrtc_packets_lost",
+            "Packets that browsers report as lost",
+        ),
+        |counts| counts.lost.total(),
+    ),
+    (
+        of_webrtc(
+            "cameras_webrtc_rewinds",
+            "How often a browser was sent the newest key frame once more",
+        ),
+        |counts| counts.rewinds.total(),
+    ),
+    (
+        of_webrtc("cameras_webrtc_strange", "Datagrams of no session"),
+        |counts| counts.strange.total(),
+    ),
+    (
+        of_webrtc(
+            "cameras_webrtc_dropped",
+            "Datagrams of a session for which too many waited",
+        ),
+        |counts| counts.dropped.total(),
+    ),
+    (
+        of_webrtc(
+            "cameras_webrtc_unsent",
+            "Datagrams to browsers that the system did not take",
+        ),
+        |counts| counts.unsent.total(),
+    ),
+];
+
+/// Adds those of browsers by WebRTC.
+pub(crate) fn add_webrtc(port: &Port, families: &mut Families<'_>) {
+    families.add(&BROWSERS, |row| {
+        row(&[], Value::Level(port.sessions() as f64));
+    });
+    for (family, count) in &OF_WEBRTC {
+        families.add(family, |row| row(&[], Value::Count(count(port.counts()))));
     }
 }
 

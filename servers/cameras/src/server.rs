@@ -195,6 +195,7 @@ fn page(
     let cameras = Arc::downgrade(cameras);
     let doors = doors.map(Arc::downgrade);
     let recordings = Arc::downgrade(site.recordings());
+    let webrtc = site.webrtc().map(Arc::downgrade);
     evenkeel_admin::Builder::new().metrics(move |families| {
         if let Some(cameras) = cameras.upgrade() {
             metrics::add(&cameras, families);
@@ -207,6 +208,9 @@ fn page(
         }
         if let Some(doors) = doors.as_ref().and_then(Weak::upgrade) {
             metrics::add_clients(&doors, families);
+        }
+        if let Some(webrtc) = webrtc.as_ref().and_then(Weak::upgrade) {
+            metrics::add_webrtc(webrtc.port(), families);
         }
     })
 }

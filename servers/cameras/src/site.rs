@@ -18,6 +18,7 @@ use crate::record::tier::{self, Tier};
 use crate::record::{Recordings, Settings};
 use crate::watch::routes::Doing;
 use crate::watch::server::Gate;
+use crate::watch::webrtc::WebRtc;
 use crate::watch::{Catalog, Listed, Server, Watch, WatchError};
 
 /// How long the end waits for what is to be written.
@@ -128,6 +129,11 @@ impl Site {
     /// Who is let in over HTTP.
     pub fn gate(&self) -> Option<&Gate> {
         self.server.as_ref().map(Server::gate)
+    }
+
+    /// Sessions of WebRTC, if there are any.
+    pub fn webrtc(&self) -> Option<&Arc<WebRtc>> {
+        self.server.as_ref().and_then(Server::webrtc)
     }
 
     /// The recordings.

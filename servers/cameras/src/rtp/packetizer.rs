@@ -22,6 +22,7 @@ pub struct Packetizer {
     base: u32,
     kind: Kind,
     clock_rate: u32,
+    payload_max: usize,
     counts: Counts,
 }
 
@@ -75,7 +76,16 @@ impl Packetizer {
             base: u32::from_be_bytes([b1, b2, b3, b4]),
             kind,
             clock_rate: track.clock_rate,
+            payload_max: PAYLOAD_MAX,
             counts: Counts::default(),
+        }
+    }
+
+    /// The same with smaller packets, for ways that are narrower. Below [`PAYLOAD_MAX`].
+    pub fn with_payload_max(self, payload_max: usize) -> Self {
+        Self {
+            payload_max: payload_max.min(PAYLOAD_MAX),
+            ..self
         }
     }
 
@@ -124,7 +134,7 @@ impl Packetizer {
             framing,
             out,
         };
-        if set.len() <= PAYLOAD_MAX {
+        if set.len() <= writer.of.payload_max {
             writer.packet(false, &[], set);
         }
     }
@@ -144,7 +154,7 @@ impl Packetizer {
             Kind::Whole => writer.packet(true, &[], &sample.data.joined()),
             Kind::Bytes(channels) => {
                 let data = sample.data.joined();
-                let most = PAYLOAD_MAX / channels * channels;
+                let most = writer.of.payload_max / channels * channels;
                 for part in data.chunks(most) {
                     writer.packet(false, &[], part);
                     let ticks = (part.len() / channels) as u32;
@@ -191,7 +201,7 @@ impl Writer<'_> {
         let mut walk = Walk::new(data);
         while let Some(len) = walk.length() {
             let is_last = walk.left == len;
-            if len <= PAYLOAD_MAX {
+            if len <= self.of.payload_max {
                 self.begin(is_last, len);
                 walk.copy(len, self.out);
                 self.framing.end(self.out);
@@ -207,7 +217,7 @@ impl Writer<'_> {
             *byte = walk.byte();
         }
         let mut left = len - head;
-        let part_max = PAYLOAD_MAX - head - 1;
+        let part_max = self.of.payload_max - head - 1;
         let mut flags = 0x80;
         while left > 0 {
             let part = left.min(part_max);
@@ -237,7 +247,7 @@ impl Writer<'_> {
         let size = (data.len() as u16) << 3;
         let [size_high, size_low] = size.to_be_bytes();
         let head = [0, 16, size_high, size_low];
-        let parts = data.chunks(PAYLOAD_MAX - head.len());
+        let parts = data.chunks(self.of.payload_max - head.len());
         let count = parts.len();
         for (index, part) in parts.enumerate() {
             self.packet(index + 1 == count, &head, part);
@@ -253,7 +263,7 @@ impl Writer<'_> {
         let mut first = true;
         while first || offset < scan.data.len() {
             let head = scan.head(offset, first);
-            let part_max = PAYLOAD_MAX - head.len();
+            let part_max = self.of.payload_max - head.len();
             let part = &scan.data[offset..scan.data.len().min(offset + part_max)];
             offset += part.len();
             self.packet(offset == scan.data.len(), &head, part);

@@ -4,7 +4,8 @@
 //! - [`parts`]: samples cut into parts that browsers take; [`window`]: the newest of them.
 //! - [`live`]: a task for each camera that is watched, and nobody else's; [`playlist`]: what HLS
 //!   calls them.
-//! - [`socket`]: parts over a WebSocket; [`media`]: parts, clips and pictures over HTTP.
+//! - [`socket`]: parts over a WebSocket; [`media`]: parts, clips and pictures over HTTP;
+//!   [`webrtc`]: samples in datagrams.
 //! - [`api`]: cameras and recordings for programs; [`openapi`]: all requests, with their
 //!   descriptions; [`routes`]: who is let through to them.
 //! - [`server`]: the listener with its limits; [`timed`]: clients that take nothing are cut off.
@@ -21,6 +22,9 @@
 //! | `GET /api/cameras/NAME/recordings?from=MS&until=MS` | recorded time and gaps | watch |
 //! | `GET /api/cameras/NAME/live` | a WebSocket with fragments of MP4 | watch |
 //! | `GET /api/cameras/NAME/live.m3u8` | HLS, with parts | watch |
+//! | `POST /api/cameras/NAME/whep` | WHEP: an offer in SDP begins a session of WebRTC | watch |
+//! | `PATCH /api/cameras/NAME/whep/ID` | the browser's addresses, which are not needed | watch |
+//! | `DELETE /api/cameras/NAME/whep/ID` | ends the session | watch |
 //! | `GET /api/cameras/NAME/snapshot` | the newest key frame: MP4 with one frame, or JPEG | watch |
 //! | `GET /api/cameras/NAME/play?from=MS&until=MS` | fragments of MP4, for browsers | watch |
 //! | `GET /api/cameras/NAME/clip.mp4?from=MS&until=MS` | a file to keep | export |
@@ -46,6 +50,7 @@ pub mod server;
 pub mod settings;
 pub mod socket;
 pub mod timed;
+pub mod webrtc;
 pub mod window;
 
 pub use routes::{Catalog, Listed, Watch};

@@ -2,6 +2,8 @@
 //!
 //! Both are made of one list, so that there is no route without its description.
 
+mod whep;
+
 use std::sync::Arc;
 
 use axum::Router;
@@ -25,9 +27,10 @@ struct Operation {
     permission: &'static str,
     /// Numbers of milliseconds, or of parts, behind the `?`.
     query: &'static [&'static str],
-    /// The name of the schema of what is sent.
-    body: Option<&'static str>,
-    /// What a good answer is.
+    /// What is sent: its kind, and the name of its schema.
+    body: Option<(&'static str, &'static str)>,
+    /// What a good answer is: its status and its kind.
+    status: &'static str,
     answer: &'static str,
     route: MethodRouter<Arc<Served>>,
 }
@@ -54,6 +57,7 @@ impl Operation {
             permission: "watch",
             query: &[],
             body: None,
+            status: "200",
             answer: JSON,
             route,
         }
@@ -68,7 +72,7 @@ impl Operation {
     }
 
     fn takes(self, schema: &'static str) -> Self {
-        let body = Some(schema);
+        let body = Some((JSON, schema));
         Self { body, ..self }
     }
 
@@ -95,19 +99,22 @@ impl Operation {
             "summary": self.what,
             "parameters": parameters,
             "responses": {
-                "200": { "description": "Done.", "content": { self.answer: {} } },
+                self.status: { "description": "Done." },
                 "default": problem,
             },
         });
+        if !self.answer.is_empty() {
+            described["responses"][self.status]["content"] = json!({ self.answer: {} });
+        }
         if self.permission.is_empty() {
             described["security"] = json!([]);
         } else {
             described["description"] = json!(format!("Needs the permission {}.", self.permission));
         }
-        if let Some(schema) = self.body {
+        if let Some((kind, schema)) = self.body {
             let schema = json!({ "$ref": format!("#/components/schemas/{schema}") });
             described["requestBody"] =
-                json!({ "required": true, "content": { JSON: { "schema": schema } } });
+                json!({ "required": true, "content": { kind: { "schema": schema } } });
         }
         described
     }
@@ -122,6 +129,7 @@ fn path_parameters(path: &str) -> impl Iterator<Item = &str> {
 fn operations() -> Vec<Operation> {
     let mut all = Vec::from(of_cameras());
     all.extend(of_pictures());
+    all.extend(whep::operations());
     all.extend([
         Operation::new(
             "post",
@@ -331,6 +339,7 @@ fn schemas() -> Value {
         &["volume"],
     );
     json!({
+        "Description": text,
         "Problem": object(json!({ "error": text }), &["error"]),
         "Login": { "oneOf": [
             object(json!({ "token": text }), &["token"]),
@@ -364,8 +373,9 @@ mod tests {
         for operation in &operations {
             let described = &document["paths"][operation.path][operation.method];
             assert_eq!(described["operationId"], operation.name);
-            let body = &described["requestBody"]["content"][JSON]["schema"]["$ref"];
-            if let Some(body) = body.as_str() {
+            if let Some((kind, _)) = operation.body {
+                let body = &described["requestBody"]["content"][kind]["schema"]["$ref"];
+                let body = body.as_str().unwrap();
                 let place = body.strip_prefix('#').unwrap();
                 assert!(document.pointer(place).is_some(), "{body}");
             }

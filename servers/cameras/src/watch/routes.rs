@@ -20,6 +20,7 @@ use super::access::{Access, Refusal, Rights, user_and_password};
 use super::live::Lives;
 use super::openapi;
 use super::settings::{Permission, Settings};
+use super::webrtc::WebRtc;
 use crate::hub::Hub;
 use crate::record::Recordings;
 use crate::record::disk::LocalDisk;
@@ -89,6 +90,8 @@ pub(super) struct Served {
     pub(super) lives: Arc<Lives>,
     pub(super) sockets: Arc<Semaphore>,
     pub(super) clips: Arc<Semaphore>,
+    /// Live pictures by WebRTC, if there are any.
+    pub(super) webrtc: Option<Arc<WebRtc>>,
     /// Whether browsers connect by TLS, and send cookies by nothing else.
     pub(super) is_secured: bool,
 }
@@ -111,12 +114,18 @@ impl Problem {
 }
 
 impl Served {
-    pub(super) fn new(watch: Watch, access: Access, settings: &Settings) -> Arc<Self> {
+    pub(super) fn new(
+        watch: Watch,
+        access: Access,
+        settings: &Settings,
+        webrtc: Option<Arc<WebRtc>>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             lives: Lives::new(Arc::clone(&watch.hub), settings.live_bytes_max),
             sockets: Arc::new(Semaphore::new(settings.sockets_max)),
             clips: Arc::new(Semaphore::new(settings.clips_max)),
             is_secured: settings.tls.is_some(),
+            webrtc,
             watch,
             access,
         })
@@ -179,6 +188,10 @@ pub(super) fn router(served: Arc<Served>) -> Router {
             get(|| file("text/javascript", include_str!("page/player.js"))),
         )
         .route(
+            "/webrtc.js",
+            get(|| file("text/javascript", include_str!("page/webrtc.js"))),
+        )
+        .route(
             "/timeline.js",
             get(|| file("text/javascript", include_str!("page/timeline.js"))),
         )
@@ -202,6 +215,7 @@ fn is_open(path: &str) -> bool {
         "/" | "/page.js"
             | "/player.js"
             | "/timeline.js"
+            | "/webrtc.js"
             | "/page.css"
             | "/healthz"
             | "/api/login"

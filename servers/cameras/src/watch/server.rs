@@ -14,6 +14,7 @@ use super::access::{Access, TokenError};
 use super::routes::{Served, Watch, router};
 use super::settings::Settings;
 use super::timed::TimedListener;
+use super::webrtc::{self, WebRtc};
 use crate::tls::{Certificate, TlsError};
 
 /// How long a client may take for the head of a request, and without taking any of an answer.
@@ -45,6 +46,12 @@ pub enum WatchError {
     /// A token is none.
     #[error(transparent)]
     Token(#[from] TokenError),
+    /// WebRTC.
+    #[error(transparent)]
+    WebRtc(#[from] webrtc::settings::SettingsError),
+    /// WebRTC cannot begin.
+    #[error(transparent)]
+    WebRtcBegin(#[from] webrtc::BeginError),
     /// The system's error.
     #[error("cannot listen on {address}: {error}")]
     Listen {
@@ -59,6 +66,7 @@ pub enum WatchError {
 pub struct Server {
     address: SocketAddr,
     gate: Gate,
+    webrtc: Option<Arc<WebRtc>>,
     stop: oneshot::Sender<()>,
     serves: JoinHandle<Ended>,
 }
@@ -74,6 +82,9 @@ pub fn check(settings: &Settings) -> Result<(SocketAddr, Gate), WatchError> {
     let access = Access::new(&settings.tokens)?.with_users(&settings.accounts);
     if !access.needs_token() && !address.ip().to_canonical().is_loopback() {
         return Err(WatchError::NeedsToken(address));
+    }
+    if let Some(webrtc) = &settings.webrtc {
+        webrtc.places()?;
     }
     let certificate = settings.tls.as_ref().map(Certificate::read).transpose()?;
     let gate = Gate {
@@ -118,7 +129,12 @@ impl Server {
         let failed = |error| WatchError::Listen { address, error };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let served: Arc<Served> = Served::new(watch, gate.access.clone(), settings);
+        let webrtc = match &settings.webrtc {
+            None => None,
+            Some(of) => Some(WebRtc::begin(&watch.hub, of, &of.places()?).await?),
+        };
+        let access = gate.access.clone();
+        let served: Arc<Served> = Served::new(watch, access, settings, webrtc.clone());
         let (stop, stopped) = oneshot::channel();
         let listener = TimedListener {
             listener,
@@ -140,6 +156,7 @@ impl Server {
         Ok(Self {
             address,
             gate,
+            webrtc,
             stop,
             serves,
         })
@@ -155,8 +172,16 @@ impl Server {
         &self.gate
     }
 
+    /// Sessions of WebRTC, if there are any.
+    pub fn webrtc(&self) -> Option<&Arc<WebRtc>> {
+        self.webrtc.as_ref()
+    }
+
     /// Ends it: answers under way are finished, for some seconds at most.
     pub async fn end(self) {
+        if let Some(webrtc) = &self.webrtc {
+            webrtc.port().end_all();
+        }
         // Both fail only if it has ended already, as the runtime ends.
         _ = self.stop.send(());
         _ = self.serves.await;

@@ -54,6 +54,8 @@ pub struct Settings {
     pub clips_max: usize,
     /// Bytes of live parts of all cameras.
     pub live_bytes_max: usize,
+    /// Live pictures by WebRTC; there are none, if it is not given.
+    pub webrtc: Option<super::webrtc::Settings>,
 }
 
 impl Default for Settings {
@@ -67,6 +69,7 @@ impl Default for Settings {
             sockets_max: 1_000,
             clips_max: 32,
             live_bytes_max: 256 << 20,
+            webrtc: None,
         }
     }
 }

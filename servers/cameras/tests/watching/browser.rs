@@ -33,6 +33,8 @@ impl Browser {
             .args([
                 "--autoplay-policy=no-user-gesture-required",
                 "--remote-debugging-port=0",
+                // Where there is no other network, WebRTC is to find this one.
+                "--allow-loopback-in-peer-connection",
             ])
             .arg(format!("--user-data-dir={}", profile.path().display()))
             .stderr(Stdio::piped())

@@ -14,3 +14,4 @@ mod sockets;
 mod store;
 mod stores;
 mod support;
+mod whep;

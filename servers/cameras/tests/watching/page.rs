@@ -4,11 +4,11 @@
 use std::process::{Command, Output};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use cameras::watch::Settings;
+use cameras::watch::{Settings, webrtc};
 
 use crate::browser::Browser;
 use crate::real::Film;
-use crate::support::{Site, runtime};
+use crate::support::{Site, runtime, until};
 
 #[test]
 fn nothing_is_loaded_from_elsewhere() {
@@ -18,6 +18,7 @@ fn nothing_is_loaded_from_elsewhere() {
         include_str!("../../src/watch/page/page.js"),
         include_str!("../../src/watch/page/player.js"),
         include_str!("../../src/watch/page/timeline.js"),
+        include_str!("../../src/watch/page/webrtc.js"),
     ] {
         assert!(!text.contains("http:") && !text.contains("//cdn") && !text.contains("@import"));
     }
@@ -142,5 +143,50 @@ fn a_browser_shows_the_right_camera_live_and_what_was_recorded() {
         browser.until(&format!("{marked} >= {recorded_ms}")).await;
         let marked = browser.ask(marked).await.as_f64().unwrap();
         assert!(marked < now_ms() as f64, "{marked}");
+    });
+}
+
+#[test]
+fn a_browser_shows_a_camera_by_webrtc_and_goes_back() {
+    let Some(film) = Film::make() else {
+        return;
+    };
+    runtime().block_on(async {
+        let Some(mut browser) = Browser::begin().await else {
+            return;
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let settings = Settings {
+            webrtc: Some(webrtc::Settings {
+                listen: "127.0.0.1:0".to_owned(),
+                ..webrtc::Settings::default()
+            }),
+            ..Settings::default()
+        };
+        let site = Site::begin(directory.path(), settings).await;
+        let _sends = film
+            .publish(&site.hub, "yard")
+            .keep_sending(Duration::from_millis(40));
+        let page = format!("http://{}/#yard", site.server.address());
+        browser.open(&page).await;
+        let button = "document.getElementById('webrtc')";
+        let can = format!("{button}?.hidden === false");
+        browser.until(&can).await;
+        browser.ask(&format!("{button}.click()")).await;
+        let what = "document.getElementById('what').textContent";
+        browser.until(&format!("{what} === 'live by WebRTC'")).await;
+        let one = "document.getElementById('video')";
+        goes_on(&mut browser, one).await;
+        assert_eq!(browser.ask(&format!("{one}.videoWidth")).await, 320);
+        assert_eq!(
+            browser.ask(&format!("{one}.srcObject !== null")).await,
+            true
+        );
+        let port = site.server.webrtc().unwrap().port();
+        assert_eq!(port.sessions(), 1);
+        browser.ask(&format!("{button}.click()")).await;
+        browser.until(&format!("{what} === 'live'")).await;
+        until("the session is over", || port.sessions() == 0).await;
+        goes_on(&mut browser, one).await;
     });
 }

@@ -87,10 +87,15 @@ impl Site {
         for camera in ["yard", "door"] {
             hub.add(camera).unwrap();
         }
-        let recordings = Arc::new(recordings(&hub, directory));
+        let recordings = recordings(&hub, directory);
+        Self::of(hub, Some(recordings), settings).await
+    }
+
+    async fn of(hub: Arc<Hub>, recordings: Option<Recordings>, settings: Settings) -> Self {
+        let recordings = recordings.map(Arc::new);
         let watch = Watch {
             hub: Arc::clone(&hub),
-            recordings: Some(Arc::clone(&recordings)),
+            recordings: recordings.clone(),
             catalog: Arc::new(Fixed {
                 hub: Arc::clone(&hub),
             }),
@@ -102,7 +107,7 @@ impl Site {
         let server = Server::begin(&settings, watch).await.unwrap();
         Self {
             hub,
-            recordings: Some(recordings),
+            recordings,
             server,
         }
     }

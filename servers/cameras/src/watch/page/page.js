@@ -3,6 +3,7 @@
 
 import { Live, Playback } from "./player.js";
 import { Timeline, clock } from "./timeline.js";
+import { Direct, can_webrtc, has_webrtc } from "./webrtc.js";
 
 /** How often cameras, and the recordings of the one that is shown, are asked for. */
 const CAMERAS_MS = 3000;
@@ -13,6 +14,8 @@ const cards = new Map();
 let cameras = [];
 let shown = null;
 let player = null;
+/** Whether live pictures come by WebRTC: by choice, and where there is no other way. */
+let by_webrtc = localStorage.getItem("by_webrtc") === "yes";
 
 /** Asks the server; throws what it says is wrong. */
 async function ask(path, options) {
@@ -37,6 +40,14 @@ function bytes(number) {
   const units = ["B", "kB", "MB", "GB", "TB"];
   const unit = Math.min(units.length - 1, Math.floor(Math.log10(Math.max(number, 1)) / 3));
   return `${(number / 1000 ** unit).toFixed(unit ? 1 : 0)} ${units[unit]}`;
+}
+
+/** What shows live pictures. */
+function live(video, name, said, wants_webrtc) {
+  const needs_webrtc = !window.MediaSource && can_webrtc;
+  return wants_webrtc || needs_webrtc
+    ? new Direct(video, name, said)
+    : new Live(video, name, said);
 }
 
 function is_jpeg(camera) {
@@ -91,7 +102,7 @@ class Card {
       } else {
         media.muted = true;
         media.playsInline = true;
-        this.player = new Live(media, this.name, (what) => { media.title = what; });
+        this.player = live(media, this.name, (what) => { media.title = what; }, false);
       }
     } else if (!wanted && (this.player || this.timer)) {
       this.player?.close();
@@ -206,7 +217,8 @@ function open_from_address() {
   const said = (what) => { element("what").textContent = what; };
   const ms = Number(time);
   const video = element("video");
-  player = ms ? new Playback(video, shown, ms, said) : new Live(video, shown, said);
+  player = ms ? new Playback(video, shown, ms, said) : live(video, shown, said, by_webrtc);
+  offer_webrtc(shown, Boolean(ms));
   element("live").setAttribute("aria-pressed", String(!ms));
   element("snapshot").href = path(shown, "/snapshot");
   element("export").hidden = !ms;
@@ -221,6 +233,20 @@ function open_from_address() {
   facts();
 }
 
+/** Offers WebRTC where both the browser and the server can. */
+async function offer_webrtc(name, is_recorded) {
+  const button = element("webrtc");
+  button.setAttribute("aria-pressed", String(by_webrtc));
+  const is_offered = !is_recorded && await has_webrtc(name);
+  if (name !== shown) return;
+  button.hidden = !is_offered;
+  // What was chosen at another server, or before it was switched off here.
+  if (!is_offered && by_webrtc && player instanceof Direct && window.MediaSource) {
+    by_webrtc = false;
+    open_from_address();
+  }
+}
+
 function seek(seconds) {
   const at = player?.at();
   if (!Number.isNaN(at)) go(shown, Math.min(at + seconds * 1000, Date.now() - 1000));
@@ -233,6 +259,11 @@ function pause() {
 }
 
 element("live").addEventListener("click", () => go(shown));
+element("webrtc").addEventListener("click", () => {
+  by_webrtc = !by_webrtc;
+  localStorage.setItem("by_webrtc", by_webrtc ? "yes" : "no");
+  open_from_address();
+});
 element("pause").addEventListener("click", pause);
 element("earlier").addEventListener("click", () => timeline.move(-0.5));
 element("later").addEventListener("click", () => timeline.move(0.5));
