@@ -122,7 +122,9 @@ fn measured(plan: &Plan<'_>, beside: Beside) -> Result<Vec<Vec<Mixed>>> {
         let mixed = mixed(&proxy, length, beside.is_loaded)?;
         let answers = busy.answers() - before;
         if !busy.all_go_on() || answers < beside.busy {
-            return Err(format!("a crowd was answered {answers} times, and is not whole").into());
+            let proxy = kind.name();
+            let said = format!("{proxy}: a crowd was answered {answers} times, and is not whole");
+            return Err(said.into());
         }
         drop((idle, busy));
         Ok(mixed)

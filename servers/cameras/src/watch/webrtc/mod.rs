@@ -5,9 +5,9 @@
 //! - [`offer`]: what a browser offers; [`choice`]: what of a camera's tracks it gets.
 //! - [`peer`]: a browser's session, in the library's hands; [`stamps`]: the times of what is sent;
 //!   [`packets`]: what waits to be sent. No I/O.
-//! - [`feed`]: from a cursor at the hub to packets; [`session`]: the task of a session.
+//! - [`feed`]: from a cursor at the hub to packets; `session`: the task of a session.
 //! - [`port`]: the one socket, and whose each datagram is; [`stun`]: whom a question is for.
-//! - [`requests`]: WHEP over HTTP.
+//! - `requests`: WHEP over HTTP.
 //!
 //! A session costs no descriptor. What its handshake computes is done in a task that begins in the
 //! heavy pool for that; what it sends is charged to the class for bulk work.
