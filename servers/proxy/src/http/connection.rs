@@ -43,9 +43,9 @@ const LINGER: (Duration, usize) = (Duration::from_secs(1), 256 * 1_024);
 )]
 pub fn serve(mut taken: Taken) -> impl Future<Output = ()> + Send {
     async move {
-        match two::begins(&mut taken).await {
+        // What is done once has no place here either: most of its time a connection waits below.
+        match Box::pin(two::begins(&mut taken)).await {
             Begun::One => {}
-            // A connection of HTTP/1.1, which most are, has no place for it.
             Begun::Two => return Box::pin(two::serve(taken)).await,
             Begun::Silent => return,
         }
@@ -54,38 +54,55 @@ pub fn serve(mut taken: Taken) -> impl Future<Output = ()> + Send {
         loop {
             // As the configuration is now.
             let front = taken.front();
-            match next(&mut taken, &front, &mut timer, is_first).await {
+            if taken.buffer.is_empty() {
+                let times = &front.config.timeouts;
+                let limit = match is_first {
+                    true => times.head,
+                    false => times.keep_alive,
+                };
+                let begun = waits::first(&mut timer, &mut taken, limit, !is_first).await;
+                // Browsers connect in advance: silence is not worth an answer.
+                if !matches!(begun, Some(Ok(1..))) {
+                    return Box::pin(end(&taken, &front, Ok(End::Close))).await;
+                }
+            }
+            match Box::pin(next(&mut taken, &front, &mut timer)).await {
                 Ok(End::Next) => is_first = false,
-                // What it has sent meanwhile would make the system discard the answer.
-                Ok(End::Close) if !taken.buffer.is_empty() || taken.stream.has_more() => {
-                    return linger(&taken.stream).await;
-                }
-                Ok(End::Close) => return taken.stream.finish(front.config.timeouts.body).await,
-                Ok(End::Linger) => return linger(&taken.stream).await,
-                Ok(End::Reset) => return taken.stream.reset(),
-                Err((refusal, is_for_head)) => {
-                    let text = refusal.write(is_for_head);
-                    front.counters.bytes_out.add(text.len() as u64);
-                    let limit = front.config.timeouts.body;
-                    let sent = timeout(limit, (&taken.stream).write_all(&text)).await;
-                    if matches!(sent, Ok(Ok(()))) {
-                        linger(&taken.stream).await;
-                    }
-                    return;
-                }
+                ended => return Box::pin(end(&taken, &front, ended)).await,
             }
         }
     }
 }
 
-/// Serves the next request.
+/// Ends the connection behind its last answer, or with the one that says what was wrong.
+async fn end(taken: &Taken, front: &Front, ended: Result<End, (Refusal, bool)>) {
+    let limit = front.config.timeouts.body;
+    match ended {
+        // What it has sent meanwhile would make the system discard the answer.
+        Ok(End::Close | End::Next) if !taken.buffer.is_empty() || taken.stream.has_more() => {
+            linger(&taken.stream).await;
+        }
+        Ok(End::Close | End::Next) => taken.stream.finish(limit).await,
+        Ok(End::Linger) => linger(&taken.stream).await,
+        Ok(End::Reset) => taken.stream.reset(),
+        Err((refusal, is_for_head)) => {
+            let text = refusal.write(is_for_head);
+            front.counters.bytes_out.add(text.len() as u64);
+            let sent = timeout(limit, (&taken.stream).write_all(&text)).await;
+            if matches!(sent, Ok(Ok(()))) {
+                linger(&taken.stream).await;
+            }
+        }
+    }
+}
+
+/// Serves the request that has begun to come.
 async fn next(
     taken: &mut Taken,
     front: &Arc<Front>,
     timer: &mut Timer,
-    is_first: bool,
 ) -> Result<End, (Refusal, bool)> {
-    let head = match head(taken, front, timer, is_first).await {
+    let head = match head(taken, front, timer).await {
         Ok(Some(length)) => length,
         Ok(None) => return Ok(End::Close),
         Err(refusal) => {
@@ -94,8 +111,7 @@ async fn next(
             return Err((refusal, false));
         }
     };
-    // A connection that waits for a request has no place for what its answer needs.
-    Box::pin(respond(taken, timer, head)).await
+    respond(taken, timer, head).await
 }
 
 /// Serves a request whose head is there.
@@ -194,26 +210,13 @@ fn enter(class: Class) {
     }
 }
 
-/// Reads the head of a request. Returns its length, or `None` if there is none to come.
+/// Reads the head of a request, of which something is there. Returns its length, or `None` if the
+/// client has ended.
 async fn head(
     taken: &mut Taken,
     front: &Front,
     timer: &mut Timer,
-    is_first: bool,
 ) -> Result<Option<usize>, Refusal> {
-    let times = &front.config.timeouts;
-    if taken.buffer.is_empty() {
-        let limit = if is_first {
-            times.head
-        } else {
-            times.keep_alive
-        };
-        let begun = waits::first(timer, taken, limit, !is_first).await;
-        // Browsers connect in advance: silence is not worth an answer.
-        if !matches!(begun, Some(Ok(1..))) {
-            return Ok(None);
-        }
-    }
     let mut looking = Looking {
         end: HeadEnd::default(),
         may_skip: true,
