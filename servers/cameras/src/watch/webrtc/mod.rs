@@ -200,8 +200,8 @@ impl WebRtc {
             camera: camera.to_owned(),
             id,
         };
-        let seat = self.port.seat(slot, &user, key.clone());
-        let session = Session::new(Arc::clone(&self.port), seat, peer, feed);
+        let registered = self.port.register(slot, &user, key.clone());
+        let session = Session::new(Arc::clone(&self.port), registered, peer, feed);
         drop(
             evenkeel::task::Builder::new()
                 .class(Class::BULK)

@@ -98,7 +98,7 @@ pub struct Key {
 
 /// A session's place, which is free again when this is dropped.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct Registered {
     shared: Arc<Shared>,
     /// The name that browsers ask for.
     user: String,
@@ -158,7 +158,7 @@ impl Port {
     }
 
     /// Has datagrams for a session passed on to it, which asks for this name.
-    pub(super) fn seat(&self, slot: Slot, user: &str, key: Key) -> Seat {
+    pub(super) fn register(&self, slot: Slot, user: &str, key: Key) -> Registered {
         let (sender, inbox) = mpsc::channel(WAITING_MAX);
         let stop = Arc::new(Notify::new());
         let entry = Entry {
@@ -168,7 +168,7 @@ impl Port {
         };
         self.shared.table().sessions.insert(user.to_owned(), entry);
         self.counts().sessions.one();
-        Seat {
+        Registered {
             shared: Arc::clone(&self.shared),
             user: user.to_owned(),
             addresses: Vec::new(),
@@ -257,7 +257,7 @@ impl Shared {
     }
 }
 
-impl Seat {
+impl Registered {
     /// The browser has asked from this address, with the session's secret. Whether it may: it has
     /// not too many.
     pub(super) fn reached_from(&mut self, source: SocketAddr) -> bool {
@@ -278,7 +278,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for Registered {
     fn drop(&mut self) {
         let mut table = self.shared.table();
         table.sessions.remove(&self.user);
@@ -318,13 +318,13 @@ pub(super) mod tests {
         Port::open(&settings, &places).await.unwrap()
     }
 
-    pub(in super::super) fn seat(port: &Port, user: &str) -> Seat {
+    pub(in super::super) fn register(port: &Port, user: &str) -> Registered {
         let slot = port.slot("192.0.2.1".parse().unwrap()).unwrap();
         let key = Key {
             camera: "gate".to_owned(),
             id: user.to_owned(),
         };
-        port.seat(slot, user, key)
+        port.register(slot, user, key)
     }
 
     /// A datagram of media from this port of a browser.
@@ -337,7 +337,7 @@ pub(super) mod tests {
         let runtime = evenkeel::runtime::Builder::new().workers(1).build();
         runtime.unwrap().block_on(async {
             let port = open().await;
-            let mut first = seat(&port, "first");
+            let mut first = register(&port, "first");
             let (source, datagram) = media(1);
             port.shared.pass(source, &datagram);
             assert_eq!(port.counts().strange.total(), 1, "it has not asked yet");
@@ -350,7 +350,7 @@ pub(super) mod tests {
             assert_eq!(port.counts().dropped.total(), 1);
             assert_eq!(first.inbox.try_recv().unwrap().0, source);
             // The same address may be another session's later, and stays with that.
-            let mut second = seat(&port, "second");
+            let mut second = register(&port, "second");
             assert!(second.reached_from(source));
             drop(first);
             let mut table = port.shared.table();

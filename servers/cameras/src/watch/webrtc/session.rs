@@ -19,7 +19,7 @@ use evenkeel::time::{Instant, sleep_until};
 
 use super::feed::{Feed, FeedError};
 use super::peer::{Peer, Told};
-use super::port::{Datagram, Port, Seat};
+use super::port::{Datagram, Port, Registered};
 use super::stun;
 
 /// How long ICE and DTLS may take.
@@ -34,7 +34,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// A session at work.
 pub(super) struct Session {
     port: Arc<Port>,
-    seat: Seat,
+    registered: Registered,
     peer: Peer,
     feed: Feed,
     told: Vec<Told>,
@@ -63,11 +63,11 @@ enum End {
 }
 
 impl Session {
-    pub(super) fn new(port: Arc<Port>, seat: Seat, peer: Peer, feed: Feed) -> Self {
+    pub(super) fn new(port: Arc<Port>, registered: Registered, peer: Peer, feed: Feed) -> Self {
         let now = Instant::now();
         Self {
             port,
-            seat,
+            registered,
             peer,
             feed,
             told: Vec::new(),
@@ -108,7 +108,7 @@ impl Session {
             let is_empty = self.feed.packets.is_empty();
             if std::mem::take(&mut self.needs_key) {
                 match self.feed.rewind(now.into()) {
-                    Ok(true) => self.seat.counts().rewinds.one(),
+                    Ok(true) => self.registered.counts().rewinds.one(),
                     // It is asked for again if it is still needed.
                     Ok(false) => {}
                     Err(error) => return End::Feed(error),
@@ -117,8 +117,8 @@ impl Session {
             let sends = self.bound.is_some();
             let happened = tokio::select! {
                 biased;
-                () = self.seat.stop.notified() => return End::Asked,
-                Some(datagram) = self.seat.inbox.recv() => self.receive(datagram),
+                () = self.registered.stop.notified() => return End::Asked,
+                Some(datagram) = self.registered.inbox.recv() => self.receive(datagram),
                 () = sleep_until(self.paused), if sends && !is_empty => {
                     self.burst();
                     Ok(())
@@ -144,8 +144,8 @@ impl Session {
                 Told::Connected => self.bound = self.last_source,
                 Told::NeedsKey => self.needs_key = true,
                 Told::Reported { packets, lost } => {
-                    self.seat.counts().packets.add(packets);
-                    self.seat.counts().lost.add(lost);
+                    self.registered.counts().packets.add(packets);
+                    self.registered.counts().lost.add(lost);
                 }
                 Told::Ended => is_over = true,
             }
@@ -157,7 +157,7 @@ impl Session {
     }
 
     fn receive(&mut self, (source, datagram): Datagram) -> Result<(), End> {
-        let counts = self.seat.counts();
+        let counts = self.registered.counts();
         if self.bound.is_some_and(|bound| bound != source.ip()) {
             counts.strange.one();
             return Ok(());
@@ -167,8 +167,8 @@ impl Session {
         match self.peer.receive(now.into(), source, &datagram) {
             Ok(true) if stun::is_stun(&datagram) => {
                 self.heard = now;
-                if !self.seat.reached_from(source) {
-                    self.seat.counts().strange.one();
+                if !self.registered.reached_from(source) {
+                    self.registered.counts().strange.one();
                 }
             }
             Ok(true) => {}
@@ -209,12 +209,12 @@ mod tests {
     /// A session of which nothing is heard.
     async fn silent(hub: &Arc<Hub>) -> (Arc<Port>, Session) {
         let port = Arc::new(port::tests::open().await);
-        let seat = port::tests::seat(&port, "user");
+        let registered = port::tests::register(&port, "user");
         let track = h264(66, 0x40);
         let choice = |offer: &str| Choice::of(offer, std::slice::from_ref(&track)).unwrap();
         let (peer, choice) = peer::tests::silent(choice);
         let feed = Feed::begin(hub, "gate", &choice, Instant::now().into()).unwrap();
-        let session = Session::new(Arc::clone(&port), seat, peer, feed);
+        let session = Session::new(Arc::clone(&port), registered, peer, feed);
         (port, session)
     }
 
