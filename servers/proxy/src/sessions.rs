@@ -170,8 +170,8 @@ impl Sessions {
 
     /// Ends connections that wait for a request, now and from now on.
     pub fn close(&self) {
-        // Relaxed: whoever has begun to wait has done so under the lock of its session, before or
-        // after this takes it below.
+        // Relaxed: whoever waits looks under the lock of its session, before or after this takes it
+        // below; and one that comes into a part later does so under the lock of that.
         self.closing.store(true, Ordering::Relaxed);
         for part in &self.parts {
             let part: Vec<Arc<Session>> = lock(part).values().map(Arc::clone).collect();
