@@ -6,7 +6,9 @@ use std::time::Duration;
 use servers_common::config::Found;
 use toml::Spanned;
 
-use super::policy::{Compress, FixedAnswer, Per, RateLimit, Redirect, RequestEdits, Switch};
+use super::policy::{
+    Compress, FixedAnswer, Per, RateLimit, Redirect, RequestEdits, Switch, is_type,
+};
 use super::{Balance, Listener, Mode, Pool, Route, SameSite, Server, Sticky, values};
 use crate::policy::status_has_body;
 
@@ -199,12 +201,6 @@ impl Examiner {
             let said = "compress: codings or types are empty, so that nothing is compressed";
             self.say(at.clone(), said);
         }
-        let is_type = |kind: &&String| {
-            kind.contains('/')
-                && kind
-                    .bytes()
-                    .all(|byte| byte.is_ascii_graphic() && byte != b';')
-        };
         if let Some(kind) = compress.types.iter().find(|kind| !is_type(kind)) {
             self.say(
                 at.clone(),

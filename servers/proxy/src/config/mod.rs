@@ -30,6 +30,7 @@ pub use log::Log;
 pub use matching::{NETWORKS_MAX, Network, Pattern};
 pub use policy::{
     Compress, FixedAnswer, HeaderEdits, Per, RateLimit, Redirect, RequestEdits, Scheme, Switch,
+    is_type,
 };
 pub use pool::{
     Balance, Check, CheckKind, HashOn, Outliers, Pool, PoolTimeouts, Queue, Resolve, Retries,

@@ -243,3 +243,9 @@ pub struct FixedAnswer {
     #[serde(default = "values::plain_text")]
     pub content_type: String,
 }
+
+/// Whether this is a type of answers, such as `text/html` or `text/*`.
+pub fn is_type(kind: &str) -> bool {
+    let is_of_type = |byte: u8| byte.is_ascii_graphic() && byte != b';';
+    kind.contains('/') && kind.bytes().all(is_of_type)
+}

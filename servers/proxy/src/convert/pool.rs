@@ -1,5 +1,7 @@
 //! A pool for each backend.
 
+use rustls::pki_types::ServerName;
+
 use super::Remarks;
 use super::check::Times;
 use super::options::Meaning;
@@ -214,6 +216,20 @@ fn tls(part: &Part, sections: &Sections, table: &mut Table, remarks: &mut Remark
     let global = &sections.global;
     let verifies_nobody = tls.verifies_nobody.unwrap_or(global.verifies_nobody);
     let Tls { ca, .. } = &tls;
+    for server in &part.servers {
+        let named = match &tls.server_name {
+            Some(name) => ServerName::try_from(name.as_str())
+                .map_err(|_| format!("{name:?} is no name that a certificate could have"))
+                .map(drop),
+            None => (server.address.parse())
+                .and_then(|address| crate::tls::server_name(&address))
+                .map(drop),
+        };
+        if let Err(why) = named {
+            let said = format!("{why}: give the server one by sni or verifyhost");
+            remarks.error(server.line, said);
+        }
+    }
     let mut keys = Vec::new();
     if verifies_nobody {
         keys.push("verify = false".to_owned());

@@ -12,6 +12,7 @@ use super::rules;
 use super::server::Server;
 use super::values::{self, At};
 use super::words::Line;
+use crate::config::is_type;
 
 /// What a section says and inherits.
 #[derive(Clone, Debug, Default)]
@@ -206,7 +207,7 @@ impl Settings {
         let words: Vec<&str> = line.words[1..].iter().map(String::as_str).collect();
         match words[..] {
             ["algo", ref names @ ..] if names.contains(&"gzip") => self.compresses = true,
-            ["type", ref types @ ..] if types.iter().all(|kind| kind.contains('/')) => {
+            ["type", ref types @ ..] if types.iter().all(|kind| is_type(kind)) => {
                 self.compressed_types = types.iter().map(|&kind| kind.to_owned()).collect();
             }
             _ => remarks.error(
