@@ -97,6 +97,7 @@ fn checked(mut arguments: impl Iterator<Item = String>) -> Result<(), String> {
         false => files.iter().map(read).collect::<Result<_, _>>()?,
     };
     let taken = all.iter().filter(|bytes| (property.check)(bytes)).count();
+    served::leave();
     println!(
         "{}: holds for {}, of which {taken} are taken",
         property.name,
@@ -122,6 +123,9 @@ mod tests {
                 seeds.len()
             );
         }
+        served::leave();
+        let left = std::env::temp_dir().join(format!("evenkeel-fuzz-{}", std::process::id()));
+        assert!(!left.exists(), "{} is left", left.display());
         let error = named("nothing").err().unwrap_or_default();
         assert!(error.contains("there are request, answer"), "{error}");
     }

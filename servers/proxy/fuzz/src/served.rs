@@ -132,9 +132,20 @@ fn sent(to: &Path, bytes: &[u8], cut: usize) -> Vec<u8> {
     answer
 }
 
-/// Where the sockets are, with a proxy that listens there.
+/// Where the sockets are, once a proxy listens there.
+static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+
+/// Removes the sockets, after which no connection can be checked any more. libFuzzer ends the
+/// process by itself, and leaves them.
+#[cfg(not(evenkeel_fuzz))]
+pub(crate) fn leave() {
+    if let Some(folder) = FOLDER.get() {
+        // What stays is said by whoever looks for it.
+        let _ = std::fs::remove_dir_all(folder);
+    }
+}
+
 fn folder() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         let name = format!("evenkeel-fuzz-{}", std::process::id());
         let folder = std::env::temp_dir().join(name);
