@@ -1,9 +1,10 @@
 //! Certificates that listeners get by themselves, from an authority that speaks ACME (RFC 8555).
 //!
 //! ```text
-//!  due? ──▶ account ──▶ order ──▶ challenges, which any listener of HTTP answers ──▶ certificate
-//!   ▲ └ two thirds of the last one's lifetime; or it is missing, or has other names      │
-//!   └───────── a file, and the listener has it from its next handshake on ◀──────────────┘
+//!  due? ──▶ account ──▶ order ──▶ challenges, which any listener answers ──▶ certificate
+//!   ▲ └ two thirds of the last one's lifetime; or it is missing, or has       │
+//!   │   other names                                                           │
+//!   └───────── a file, and the listener has it from its next handshake on ◀───┘
 //! ```
 //!
 //! What fails changes nothing, is told once, and is tried again later and later. One order is made
@@ -22,7 +23,7 @@ mod due;
 mod order;
 mod store;
 
-pub use challenges::Challenges;
+pub use challenges::{Challenge, Challenges};
 pub use client::is_allowed;
 pub use order::AcmeError;
 pub use store::{StoreError, certificate_path};
@@ -57,6 +58,8 @@ pub struct Wanted {
     pub contacts: Vec<String>,
     /// The names of the certificate.
     pub names: Vec<String>,
+    /// How the authority sees whose they are.
+    pub challenge: Challenge,
     /// Where the state is.
     pub state: PathBuf,
     /// How the authority shows who it is; without TLS it is on this machine.

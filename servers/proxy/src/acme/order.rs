@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use evenkeel::time::sleep;
 use instant_acme::{
-    Account, AuthorizationState, AuthorizationStatus, ChallengeType, Identifier, NewAccount,
-    NewOrder, Order, OrderStatus,
+    Account, AuthorizationState, AuthorizationStatus, ChallengeType, Identifier, KeyAuthorization,
+    NewAccount, NewOrder, Order, OrderStatus,
 };
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
+use rustls::ServerConfig;
 
 use super::Wanted;
-use super::challenges::{Answered, Challenges};
+use super::challenges::{Answered, Challenge, Challenges};
 use super::client::Client;
 use super::store::{self, StoreError};
 use crate::tls::{self, Identity, TlsError};
@@ -28,14 +29,17 @@ pub enum AcmeError {
     #[error("the authority: {0}")]
     Authority(#[from] instant_acme::Error),
     /// It does not ask in a way that can be answered.
-    #[error("the authority offers no challenge by HTTP for {0}")]
-    NoChallenge(String),
+    #[error("the authority offers no challenge {0} for {1}")]
+    NoChallenge(Challenge, String),
     /// It does not give the names.
     #[error("the authority does not let us have {0}: {1}")]
     Refused(String, String),
     /// It takes too long.
     #[error("the authority has not issued it within {0:?}")]
     Slow(Duration),
+    /// What a challenge by TLS is answered with.
+    #[error("a challenge by TLS cannot be answered: {0}")]
+    Answer(String),
     /// The key or the request of the certificate.
     #[error("a request cannot be made: {0}")]
     Request(#[from] rcgen::Error),
@@ -60,7 +64,7 @@ pub(super) async fn order(
     let names = wanted.names.iter();
     let identifiers: Vec<Identifier> = names.map(|name| Identifier::Dns(name.clone())).collect();
     let mut order = account.new_order(&NewOrder::new(&identifiers)).await?;
-    let answered = challenged(&mut order, challenges).await?;
+    let answered = challenged(&mut order, wanted.challenge, challenges).await?;
     let ready = [
         OrderStatus::Ready,
         OrderStatus::Processing,
@@ -109,6 +113,7 @@ async fn account(wanted: &Wanted) -> Result<Account, AcmeError> {
 /// dropped.
 async fn challenged(
     order: &mut Order,
+    kind: Challenge,
     challenges: &Arc<Challenges>,
 ) -> Result<Vec<Answered>, AcmeError> {
     let mut answered = Vec::new();
@@ -126,16 +131,30 @@ async fn challenged(
                 return Err(AcmeError::Refused(name, why));
             }
         }
-        let challenge = authorization.challenge(ChallengeType::Http01);
-        let mut challenge = challenge.ok_or_else(|| AcmeError::NoChallenge(name.clone()))?;
+        let challenge = authorization.challenge(match kind {
+            Challenge::Http => ChallengeType::Http01,
+            Challenge::Tls => ChallengeType::TlsAlpn01,
+        });
+        let mut challenge = challenge.ok_or_else(|| AcmeError::NoChallenge(kind, name.clone()))?;
         let answer = challenge.key_authorization();
-        answered.push(challenges.put(&challenge.token, answer.as_str()));
+        answered.push(match kind {
+            Challenge::Http => challenges.put(&challenge.token, answer.as_str()),
+            Challenge::Tls => challenges.put_secured(&name, secured(&name, &answer)?),
+        });
         challenge.set_ready().await.map_err(|why| match why {
             instant_acme::Error::Api(why) => AcmeError::Refused(name, why.to_string()),
             why => why.into(),
         })?;
     }
     Ok(answered)
+}
+
+/// How the challenge for a name is answered by TLS.
+fn secured(name: &str, answer: &KeyAuthorization) -> Result<Arc<ServerConfig>, AcmeError> {
+    let digest = answer.digest();
+    let digest = digest.as_ref().try_into();
+    let digest = digest.map_err(|_| AcmeError::Answer("its digest is not of SHA-256".to_owned()));
+    tls::challenge(name, digest?).map_err(AcmeError::Answer)
 }
 
 /// Waits until an order has one of these states.

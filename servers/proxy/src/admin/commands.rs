@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use tracing::{info, warn};
 
 use super::table::{Table, shown};
-use super::{ERROR, cpu, errors, listeners, report, rules, sess};
+use super::{ERROR, certificates, cpu, errors, listeners, report, rules, sess};
 use crate::config::WEIGHT_MAX;
 use crate::pool::{Admin, Pool};
 use crate::server::Context;
@@ -22,6 +22,7 @@ show sess [ID] [FILTER...] [json]    who is connected: by client ADDRESS, listen
 show rates [json]                    limits of rates: how many clients, how often exceeded
 show compress [json]                 what was compressed
 show logs [json]                     what was written, what waits, and what was left out
+show ssl cert [json]                 the certificates in use, and when they end
 show errors [LISTENER] [json]        the last requests that were refused for what they say
 shutdown session ID
 shutdown sessions server POOL/SERVER
@@ -148,16 +149,17 @@ fn answer(context: &Arc<Context>, words: &[&str], as_json: bool) -> Result<Strin
         ["set", "maxconn", what @ ..] => listeners::set_max(context, what),
         ["clear", "counters"] | ["clear", "counters", "all"] => Ok(listeners::clear(context)),
         ["help"] | [] => Ok(HELP.to_owned()),
-        words => of_rules(context, words, as_json),
+        words => others(context, words, as_json),
     }
 }
 
-/// The commands about rules.
-fn of_rules(context: &Context, words: &[&str], as_json: bool) -> Result<String, String> {
+/// The commands that show a table of what rules, logs and certificates are.
+fn others(context: &Context, words: &[&str], as_json: bool) -> Result<String, String> {
     let table = match words {
         ["show", "rates"] => rules::rates(context),
         ["show", "compress"] => rules::compress(context),
         ["show", "logs"] => rules::logs(context),
+        ["show", "ssl", "cert"] => certificates::show(context),
         _ => {
             return Err(format!(
                 "there is no command {:?}; `help` lists them",

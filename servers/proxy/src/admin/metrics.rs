@@ -199,6 +199,15 @@ const COMPRESSIONS: [Counted<Compress>; 4] = [
     ),
 ];
 
+const CERTIFICATES: Family = Family {
+    unit: Some("seconds"),
+    ..gauge(
+        "proxy_certificate_expiry_timestamp",
+        &["listener", "pool", "file"],
+        "When a certificate ends, in seconds since 1970; of a pool it is the one with which the \
+         proxy comes to servers",
+    )
+};
 const WAITING: Family = gauge("proxy_pool_waiting", &["pool"], "Who waits for a server");
 const LINES: Family = counter("proxy_log_lines", LOG, "Lines that were written to a log");
 const DROPPED: Family = counter("proxy_log_dropped", LOG, "Lines that a log has lost");
@@ -210,7 +219,7 @@ pub fn page() -> String {
     let compressions = COMPRESSIONS.iter().map(|(family, _)| family);
     let servers = SERVERS.iter().map(|(family, _)| family);
     let states = STATES.iter().map(|(family, _)| family);
-    let others = [&WAITING, &LINES, &DROPPED];
+    let others = [&CERTIFICATES, &WAITING, &LINES, &DROPPED];
     let of_servers = servers.chain(states);
     let all = listeners.chain(limits).chain(of_servers);
     table_of(all.chain(compressions).chain(others))
@@ -251,6 +260,16 @@ pub(crate) fn add(site: &Site, families: &mut Families<'_>) {
             each_server(site, row, |_, member| Value::Level(read(member)));
         });
     }
+    families.add(&CERTIFICATES, |row| {
+        for (whose, in_use) in site.certificates() {
+            if let Some(lifetime) = in_use.own.lifetime {
+                let (listener, pool) = (whose.listener, whose.pool);
+                let (listener, pool) = (listener.unwrap_or_default(), pool.unwrap_or_default());
+                let labels = [&*listener, &pool, &whose.file.to_string_lossy()];
+                row(&labels, Value::Level(lifetime.end.as_second() as f64));
+            }
+        }
+    });
     families.add(&WAITING, |row| {
         for pool in pools(site) {
             row(&[&pool.name], Value::Level(pool.waiting() as f64));

@@ -8,6 +8,7 @@
 //! answered.
 
 mod brief;
+mod certificates;
 mod commands;
 mod cpu;
 mod errors;

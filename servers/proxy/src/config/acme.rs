@@ -8,7 +8,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::tls::Reader;
-use crate::acme::{Wanted, certificate_path, is_allowed};
+use crate::acme::{Challenge, Wanted, certificate_path, is_allowed};
 use crate::tls::{self, ClientSide, Live, MinVersion, Verify};
 
 /// The names of a certificate; the public authorities take no more.
@@ -28,6 +28,9 @@ pub struct ListenerAcme {
     pub contacts: Spanned<Vec<String>>,
     /// The names of the certificate.
     pub names: Spanned<Vec<String>>,
+    /// How the authority sees whose they are.
+    #[serde(default)]
+    pub challenge: Challenge,
     /// That the authority's terms were read, and are agreed to.
     pub terms_agreed: Spanned<bool>,
     /// The directory with the account and the certificates.
@@ -64,10 +67,11 @@ impl Reader<'_> {
         acme: &mut ListenerAcme,
         at: &Range<usize>,
     ) {
-        if !has_answers {
+        if !has_answers && acme.challenge == Challenge::Http {
             let said = format!(
                 "the authority asks by HTTP for the names of listener {name}, and no listener has \
-                 mode \"http\" without tls: add one, on port 80"
+                 mode \"http\" without tls: add one, on port 80, or take challenge = \
+                 \"tls-alpn-01\""
             );
             self.say(at.clone(), said);
         }
@@ -92,6 +96,7 @@ impl Reader<'_> {
             directory: acme.directory.get_ref().clone(),
             contacts: acme.contacts.get_ref().clone(),
             names: acme.names.get_ref().clone(),
+            challenge: acme.challenge,
             state,
             trust,
         });
@@ -110,7 +115,7 @@ impl Reader<'_> {
         }
         if let Some(name) = names.iter().find(|name| !is_name(name)) {
             let said = format!(
-                "no certificate for {name:?} can be had by HTTP: take names of hosts, in small \
+                "no certificate for {name:?} can be had like this: take names of hosts, in small \
                  letters, without `*`"
             );
             self.say(acme.names.span(), said);
@@ -131,7 +136,8 @@ impl Reader<'_> {
     }
 }
 
-/// Whether a certificate for this name can be had by HTTP: it is of a host, and stands for one.
+/// Whether a certificate for this name can be had by HTTP or TLS: it is of a host, and stands for
+/// one.
 pub(super) fn is_name(name: &str) -> bool {
     let is_label = |label: &str| {
         let is_of_label = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();

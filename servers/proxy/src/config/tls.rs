@@ -4,15 +4,18 @@
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde::de::{MapAccess, SeqAccess, Visitor, value};
 use serde::{Deserialize, Deserializer, de};
 use servers_common::config::Found;
+use servers_common::values::optional_age;
 use toml::Spanned;
 
 use super::http2::{ListenerH2, Protocol};
 use super::{Config, Listener, ListenerAcme, Mode, Pool, values};
-use crate::tls::{self, ClientSide, MinVersion, Offer, ServerSide, TlsError, Verify};
+use crate::tls::{self, ClientSide, MinVersion, Offer, Own, ServerSide, TlsError, Verify};
 
 /// TLS of a listener.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -26,6 +29,9 @@ pub struct ListenerTls {
     pub key: Option<Spanned<PathBuf>>,
     /// The authorities of clients, who have to come with a certificate then.
     pub client_ca: Option<Spanned<PathBuf>>,
+    /// How long before the end of a certificate operators are told.
+    #[serde(default, deserialize_with = "optional_age")]
+    pub expiry_warning: Option<Duration>,
     /// The oldest version.
     #[serde(default)]
     pub min_version: MinVersion,
@@ -80,6 +86,9 @@ pub struct PoolTls {
     pub certificate: Option<Spanned<PathBuf>>,
     /// Its key; by default it is in the same file.
     pub key: Option<Spanned<PathBuf>>,
+    /// How long before the end of that certificate operators are told.
+    #[serde(deserialize_with = "optional_age")]
+    pub expiry_warning: Option<Duration>,
     /// The oldest version.
     pub min_version: MinVersion,
     /// What was read of the files.
@@ -214,7 +223,7 @@ impl Reader<'_> {
             let Some(identity) = self.identity(&certificate.file, certificate.key.as_ref()) else {
                 continue;
             };
-            if index > 0 && tls::names(&identity).is_empty() {
+            if index > 0 && tls::names(&identity.identity).is_empty() {
                 let file = certificate.file.get_ref().display();
                 let said = format!(
                     "no client would get {file}, as it has no name of a host: put it first, or \
@@ -354,7 +363,7 @@ impl Reader<'_> {
         &mut self,
         file: &Spanned<PathBuf>,
         key: Option<&Spanned<PathBuf>>,
-    ) -> Option<tls::Identity> {
+    ) -> Option<Arc<Own>> {
         let key = key.unwrap_or(file);
         let (path, key_path) = (self.path(file.get_ref()), self.path(key.get_ref()));
         let read = tls::identity(&path, &key_path);
@@ -362,8 +371,8 @@ impl Reader<'_> {
             true => file.span(),
             false => key.span(),
         };
-        read.map_err(|why| self.say(place(&why), why.to_string()))
-            .ok()
+        let read = read.map_err(|why| self.say(place(&why), why.to_string()));
+        read.ok().map(|read| Arc::new(Own::new(&path, read)))
     }
 }
 

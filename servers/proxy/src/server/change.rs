@@ -6,7 +6,6 @@ use std::sync::{Arc, PoisonError};
 
 use evenkeel::runtime::Handle;
 use evenkeel::{Class, ClassConfig};
-use jiff::Timestamp;
 use servers_common::watch::look;
 use tracing::{error_span, info, warn};
 
@@ -16,7 +15,7 @@ use crate::access_log::{Log, Logs};
 use crate::config::{self, Config};
 use crate::events;
 use crate::listener::Listener;
-use crate::tls;
+use crate::tls::{self, Own};
 use crate::upgrade::Inherited;
 
 /// Sockets of which nothing is taken yet.
@@ -96,6 +95,7 @@ impl Context {
         }
         let site = self.go_by(site, &before);
         tell_certificates(&site, &before);
+        self.tell_expiry(&site, true);
         self.discovery.follow(self, &site.config);
         open.retain(|place| site.fronts.contains_key(place)).await;
         Ok(bound)
@@ -137,7 +137,8 @@ impl Context {
     }
 }
 
-/// Tells of certificates that were read, and were not there before.
+/// Tells of certificates that were read, and were not there before. Of those that end soon is told
+/// apart.
 fn tell_certificates(site: &Site, before: &Site) {
     let certificates = |front: &Front| {
         let side = front.config.tls.as_ref()?.get_ref().side.as_ref();
@@ -150,16 +151,13 @@ fn tell_certificates(site: &Site, before: &Site) {
             .and_then(|front| certificates(front));
         let known = known.unwrap_or_default();
         for certificate in certificates(front).unwrap_or_default() {
-            if known.iter().any(|known| known.cert == certificate.cert) {
+            let is_it = |known: &Arc<Own>| known.identity.cert == certificate.identity.cert;
+            if known.iter().any(is_it) {
                 continue;
             }
-            let (listener, what) = (&*front.name, tls::described(&certificate));
+            let (listener, what) = (&*front.name, tls::described(&certificate.identity));
             let span = error_span!("listener", listener);
-            let is_over = tls::lifetime(&certificate).is_some_and(|it| it.end < Timestamp::now());
-            span.in_scope(|| match is_over {
-                true => warn!("listener {listener}: its certificate has expired: {what}"),
-                false => info!("listener {listener}: its certificate was read: {what}"),
-            });
+            span.in_scope(|| info!("listener {listener}: its certificate was read: {what}"));
         }
     }
 }

@@ -10,8 +10,9 @@ use tokio::io::AsyncWriteExt;
 use super::{Front, Taken};
 use crate::config::Mode;
 use crate::http::{self, Refusal};
+use crate::socket::Socket;
 use crate::stream::Stream;
-use crate::tls::{self, Failure, Listening, Shed};
+use crate::tls::{self, Failure, Listening, Place, Session, Shed};
 
 /// How long a client that does not speak TLS may take for the answer that says so.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
@@ -38,8 +39,12 @@ pub(super) async fn begin(mut taken: Taken, front: &Front, tls: &Listening) -> O
         None => "no TLS with a client".to_owned(),
     };
     let counters = &front.counters.tls;
-    match timeout(limit, tls::accept(socket, begun, tls, place)).await {
-        Ok(Ok(session)) => {
+    match timeout(limit, shaken(front, tls, socket, begun, place)).await {
+        Ok(Ok((session, true))) => {
+            // It has seen what it wanted to.
+            Stream::Tls(Box::new(session)).finish_now();
+        }
+        Ok(Ok((session, false))) => {
             counters.shaken(&session);
             taken.stream = Stream::Tls(Box::new(session));
             // Only outside tasks this is an error, and connections are served by tasks.
@@ -55,6 +60,26 @@ pub(super) async fn begin(mut taken: Taken, front: &Front, tls: &Listening) -> O
         }
     }
     None
+}
+
+/// Shakes hands with a client, or with an authority that asks for a name; and whether it was one.
+async fn shaken(
+    front: &Front,
+    tls: &Listening,
+    socket: Socket,
+    mut begun: BytesMut,
+    mut place: Place,
+) -> Result<(Session, bool), Failure> {
+    let mut answer = None;
+    // Only while a certificate is ordered; at other times there is no room for it.
+    if front.challenges.are_secured() {
+        let asked = Box::pin(tls::asked(&socket, &mut begun, &mut place)).await?;
+        answer = asked.and_then(|name| front.challenges.secured(&name));
+    }
+    let is_of_acme = answer.is_some();
+    let config = answer.unwrap_or_else(|| tls.config());
+    let session = tls::accept(socket, begun, config, place).await?;
+    Ok((session, is_of_acme))
 }
 
 fn shed(front: &Front, why: Shed) {

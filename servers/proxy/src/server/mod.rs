@@ -14,6 +14,7 @@ mod accept;
 mod change;
 mod descriptors;
 mod error;
+mod expiry;
 mod handover;
 mod handshake;
 mod open;
@@ -22,6 +23,7 @@ mod watch;
 
 pub use accept::Taken;
 pub use error::ServerError;
+pub use expiry::{InUse, Whose};
 pub use site::{Front, Place, Site, Watched};
 
 use std::path::{Path, PathBuf};
@@ -76,6 +78,8 @@ pub struct Context {
     pub discovery: Discovery,
     /// The certificates that listeners get by themselves.
     acme: Acme,
+    /// Those that end soon, of which was told.
+    told: Mutex<expiry::Told>,
     /// When it began.
     pub began: Instant,
     /// Connections that were taken, of all listeners.
@@ -167,13 +171,7 @@ impl Server {
         if let Shown::Later(address) = page {
             page = later(&context, address).await;
         }
-        drop(evenkeel::spawn(sweep(Arc::downgrade(&context))));
-        if let Some(interval) = process.watch {
-            drop(evenkeel::spawn(watch::watch(
-                Arc::downgrade(&context),
-                interval,
-            )));
-        }
+        context.look_after(process.watch);
         Ok(Self {
             context,
             pid_left,
@@ -298,6 +296,7 @@ impl Context {
             connections_max,
             discovery: Discovery::default(),
             acme: Acme::default(),
+            told: Mutex::default(),
             began: Instant::now(),
             connections: Counter::default(),
             reloads: Counter::default(),
@@ -308,6 +307,16 @@ impl Context {
             upgrading: tokio::sync::Mutex::default(),
             successor: Mutex::default(),
             ancestors: AtomicU32::new(0),
+        }
+    }
+
+    /// Begins what is done from time to time.
+    fn look_after(self: &Arc<Self>, interval: Option<Duration>) {
+        drop(evenkeel::spawn(sweep(Arc::downgrade(self))));
+        drop(evenkeel::spawn(expiry::watch(Arc::downgrade(self))));
+        if let Some(interval) = interval {
+            let watch = watch::watch(Arc::downgrade(self), interval);
+            drop(evenkeel::spawn(watch));
         }
     }
 

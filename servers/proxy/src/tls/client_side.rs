@@ -11,11 +11,12 @@ use rustls::crypto::{
     CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
 };
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::sign::SingleCertAndKey;
 use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 
 use super::MinVersion;
 use super::files::Authorities;
+use super::own::Own;
 use crate::socket::Address;
 
 /// How many sessions with a server are kept, to be resumed. Each connection brings one or two.
@@ -36,6 +37,7 @@ pub struct ClientSide {
     config: ClientConfig,
     /// The name of all servers, in place of each one's own.
     name: Option<ServerName<'static>>,
+    own: Option<Arc<Own>>,
     digest: u64,
 }
 
@@ -61,7 +63,7 @@ impl ClientSide {
     /// What is wrong.
     pub fn new(
         verify: Verify,
-        own: Option<Arc<CertifiedKey>>,
+        own: Option<Arc<Own>>,
         name: Option<ServerName<'static>>,
         min_version: MinVersion,
         protocols: Vec<Vec<u8>>,
@@ -84,21 +86,28 @@ impl ClientSide {
                     .with_custom_certificate_verifier(trusting)
             }
         };
-        let mut config = match own {
+        let mut config = match &own {
             None => builder.with_no_client_auth(),
             Some(own) => {
-                for certificate in &own.cert {
+                for certificate in &own.identity.cert {
                     certificate.as_ref().hash(&mut hasher);
                 }
-                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(own)))
+                let shown = SingleCertAndKey::from(Arc::clone(&own.identity));
+                builder.with_client_cert_resolver(Arc::new(shown))
             }
         };
         config.alpn_protocols = protocols;
         Ok(Self {
             config,
             name,
+            own,
             digest: hasher.finish(),
         })
+    }
+
+    /// The certificate with which the proxy comes.
+    pub fn own(&self) -> Option<&Arc<Own>> {
+        self.own.as_ref()
     }
 
     /// What connects to a server at this address, with sessions of its own.

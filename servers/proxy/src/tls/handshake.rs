@@ -11,12 +11,13 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use evenkeel::task::{self, checkpoint};
-use rustls::{ClientConnection, HandshakeKind, ServerConnection};
+use rustls::{ClientConnection, HandshakeKind, ServerConfig, ServerConnection};
+use tokio::io::AsyncReadExt;
 
 use super::client_side::Connector;
+use super::hello::{Hello, Said};
 use super::of_server;
 use super::places::{Place, Shed};
-use super::server_side::Listening;
 use super::session::Session;
 use crate::socket::Socket;
 
@@ -35,6 +36,38 @@ pub enum Failure {
     Tls(rustls::Error, Socket),
 }
 
+/// How much is read at once of a first message that is looked at.
+const READ_BYTES: usize = 4 * 1_024;
+
+/// Waits for the first message of a client: the name that it asks for, if it is an authority that
+/// wants to see whether that is ours. What has come is in `begun`.
+///
+/// # Errors
+///
+/// [`Failure`].
+pub async fn asked(
+    mut socket: &Socket,
+    begun: &mut BytesMut,
+    place: &mut Place,
+) -> Result<Option<String>, Failure> {
+    let mut hello = Hello::default();
+    loop {
+        if let Said::Name(name) = hello.read(begun) {
+            return Ok(name.filter(|_| hello.is_of_acme()));
+        }
+        begun.reserve(READ_BYTES);
+        let read = place.client(socket.read_buf(begun)).await;
+        match read.map_err(Failure::Shed)? {
+            Ok(0) if begun.is_empty() => return Err(Failure::Silent),
+            // The handshake sees the end, too.
+            Ok(0) => return Ok(None),
+            Ok(_) => {}
+            Err(error) if begun.is_empty() && is_end(&error) => return Err(Failure::Silent),
+            Err(error) => return Err(Failure::Broken(error)),
+        }
+    }
+}
+
 /// Shakes hands with a client, of whom this was read already.
 ///
 /// # Errors
@@ -43,10 +76,10 @@ pub enum Failure {
 pub async fn accept(
     socket: Socket,
     begun: BytesMut,
-    tls: &Listening,
+    config: Arc<ServerConfig>,
     mut place: Place,
 ) -> Result<Session, Failure> {
-    let connection = match ServerConnection::new(Arc::clone(&tls.config)) {
+    let connection = match ServerConnection::new(config) {
         Ok(connection) => connection,
         Err(error) => return Err(Failure::Tls(error, socket)),
     };

@@ -4,6 +4,8 @@ use std::fmt;
 
 use rustls::server::Acceptor;
 
+use super::made::ACME_TLS;
+
 /// The longest first message that is looked at; browsers' have two kilobytes.
 const HELLO_BYTES_MAX: usize = 32 * 1_024;
 
@@ -21,6 +23,7 @@ pub enum Said {
 pub struct Hello {
     acceptor: Acceptor,
     taken: usize,
+    is_of_acme: bool,
 }
 
 impl fmt::Debug for Hello {
@@ -43,8 +46,10 @@ impl Hello {
             match self.acceptor.accept() {
                 Ok(None) => {}
                 Ok(Some(accepted)) => {
-                    let name = accepted.client_hello().server_name().map(str::to_owned);
-                    return Said::Name(name);
+                    let hello = accepted.client_hello();
+                    let mut protocols = hello.alpn().into_iter().flatten();
+                    self.is_of_acme = protocols.next() == Some(ACME_TLS);
+                    return Said::Name(hello.server_name().map(str::to_owned));
                 }
                 Err(_) => return Said::Name(None),
             }
@@ -53,6 +58,11 @@ impl Hello {
             true => Said::More,
             false => Said::Name(None),
         }
+    }
+
+    /// Whether it is from an authority that asks for the name, which no other client speaks.
+    pub fn is_of_acme(&self) -> bool {
+        self.is_of_acme
     }
 }
 

@@ -30,6 +30,15 @@ pub fn lifetime(certified: &CertifiedKey) -> Option<Lifetime> {
 
 /// A certificate for people: its names, and until when it holds.
 pub fn described(certified: &CertifiedKey) -> String {
+    let shown = shown_names(certified);
+    match lifetime(certified) {
+        Some(lifetime) => format!("{shown}, until {}", lifetime.end),
+        None => shown,
+    }
+}
+
+/// The names of a certificate for people.
+pub(super) fn shown_names(certified: &CertifiedKey) -> String {
     let names = names(certified);
     let mut shown = names[..names.len().min(SHOWN_MAX)].join(", ");
     if names.is_empty() {
@@ -37,10 +46,7 @@ pub fn described(certified: &CertifiedKey) -> String {
     } else if names.len() > SHOWN_MAX {
         shown += &format!(" and {} more", names.len() - SHOWN_MAX);
     }
-    match lifetime(certified) {
-        Some(lifetime) => format!("{shown}, until {}", lifetime.end),
-        None => shown,
-    }
+    shown
 }
 
 #[cfg(test)]

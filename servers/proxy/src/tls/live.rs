@@ -5,12 +5,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustls::crypto::ring::default_provider;
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
 use super::files::{self, Identity, TlsError};
+use super::made::makeshift;
 
 /// The certificate at the moment.
 pub struct Live {
@@ -83,19 +82,6 @@ impl fmt::Debug for Live {
             .field("path", &self.path)
             .finish_non_exhaustive()
     }
-}
-
-/// A certificate that nobody trusts.
-fn makeshift(names: &[String]) -> Result<Identity, String> {
-    let made = rcgen::generate_simple_self_signed(names).map_err(|why| why.to_string())?;
-    let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
-    let loaded = default_provider().key_provider;
-    let loaded = loaded.load_private_key(PrivateKeyDer::Pkcs8(key));
-    let loaded = loaded.map_err(|why| why.to_string())?;
-    Ok(Arc::new(CertifiedKey::new(
-        vec![made.cert.der().clone()],
-        loaded,
-    )))
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 //!
 //! - `files`: certificates and keys, as they stand in files.
 //! - `lifetime`: how long a certificate holds.
+//! - `own`: a certificate with its file and its end, and when operators are told of that.
 //! - `live`: a certificate whose place another one takes.
+//! - `made`: certificates that are made here.
 //! - `names`: which certificate is for which name.
 //! - `server_side`: what a listener is to its clients.
 //! - `client_side`: whom a pool trusts, and as whom the proxy comes to its servers.
@@ -19,7 +21,9 @@ mod handshake;
 mod hello;
 mod lifetime;
 mod live;
+mod made;
 mod names;
+mod own;
 mod places;
 mod said;
 mod server_side;
@@ -28,11 +32,13 @@ mod tickets;
 
 pub use client_side::{ClientSide, Connector, Verify, server_name};
 pub use files::{Authorities, Identity, TlsError, authorities, identity, system_authorities};
-pub use handshake::{Failure, accept};
+pub use handshake::{Failure, accept, asked};
 pub use hello::{Hello, Said};
 pub use lifetime::{Lifetime, described, lifetime};
 pub use live::Live;
+pub use made::challenge;
 pub use names::names;
+pub use own::Own;
 pub use places::{Handshakes, Place, Shed};
 pub use said::{of_client, of_server};
 pub use server_side::{Listening, Offer, ServerSide};

@@ -11,12 +11,12 @@ use rustls::server::{
     NoServerSessionStorage, ProducesTickets, ResolvesServerCert, ServerSessionMemoryCache,
     StoresServerSessions, WebPkiClientVerifier,
 };
-use rustls::sign::CertifiedKey;
 
 use super::MinVersion;
 use super::files::Authorities;
 use super::live::Live;
 use super::names::ByName;
+use super::own::Own;
 use super::places::Handshakes;
 use super::tickets::{TicketKeys, Tickets};
 
@@ -24,7 +24,7 @@ use super::tickets::{TicketKeys, Tickets};
 #[derive(Debug)]
 pub struct Offer {
     /// Its certificates; the first is the default.
-    pub certificates: Vec<Arc<CertifiedKey>>,
+    pub certificates: Vec<Arc<Own>>,
     /// The one that takes the place of those, of which there is none then.
     pub live: Option<Arc<Live>>,
     /// Whose certificates clients have to come with, if they have to.
@@ -48,7 +48,7 @@ pub struct ServerSide {
     /// Says whether sessions of another one may be resumed: who is let in has not changed.
     resumes: Resumes,
     tickets: Option<Arc<Tickets>>,
-    certificates: Vec<Arc<CertifiedKey>>,
+    certificates: Vec<Arc<Own>>,
     live: Option<Arc<Live>>,
     digest: u64,
 }
@@ -90,7 +90,8 @@ impl ServerSide {
         };
         let mut hasher = DefaultHasher::new();
         (resumes, offer.min_version, &offer.protocols).hash(&mut hasher);
-        for certificate in offer.certificates.iter().flat_map(|own| &own.cert) {
+        let certificates = offer.certificates.iter();
+        for certificate in certificates.flat_map(|own| &own.identity.cert) {
             certificate.as_ref().hash(&mut hasher);
         }
         // Which one it is at the moment changes nothing.
@@ -111,7 +112,9 @@ impl ServerSide {
                 builder.with_client_cert_verifier(verifier.map_err(|why| why.to_string())?)
             }
         };
-        let by_name = || Arc::new(ByName::new(offer.certificates.clone()));
+        let identities = offer.certificates.iter();
+        let identities = identities.map(|own| Arc::clone(&own.identity));
+        let by_name = || Arc::new(ByName::new(identities.collect()));
         let mut config = builder.with_cert_resolver(match &offer.live {
             Some(live) => Arc::clone(live) as Arc<dyn ResolvesServerCert>,
             None => by_name(),
@@ -141,7 +144,7 @@ impl ServerSide {
     }
 
     /// Its certificates, the default first.
-    pub fn certificates(&self) -> &[Arc<CertifiedKey>] {
+    pub fn certificates(&self) -> &[Arc<Own>] {
         &self.certificates
     }
 }
@@ -157,7 +160,7 @@ impl fmt::Debug for ServerSide {
 /// TLS of a listener at work.
 #[derive(Debug)]
 pub struct Listening {
-    pub(super) config: Arc<ServerConfig>,
+    config: Arc<ServerConfig>,
     resumes: Resumes,
     tickets: Option<Arc<Tickets>>,
     /// The certificate that it gets by itself.
@@ -203,6 +206,11 @@ impl Listening {
             class,
             handshakes: handshakes.unwrap_or_else(|| Arc::new(Handshakes::new(permits))),
         }
+    }
+
+    /// How it shakes hands.
+    pub fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.config)
     }
 
     /// The keys of its tickets, for a process that takes over.

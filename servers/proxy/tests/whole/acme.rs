@@ -62,6 +62,40 @@ fn a_listener_gets_its_certificate_and_those_after_it_go_on_with_it() {
     assert_eq!(acme.counts().2, 1, "it is not ordered again");
 }
 
+#[test]
+fn where_only_tls_is_open_the_authority_is_answered_over_it() {
+    let (acme, origin) = (AcmeServer::start([2000, 4096]), Origin::named("app"));
+    let directory = tempfile::tempdir().unwrap();
+    // A listener of bytes says nothing of protocols (ALPN); the authority is answered all the same.
+    for mode in ["http", "tcp"] {
+        let state = directory.path().join(mode);
+        let old = old_one(&acme, &state);
+        let config = format!(
+            "[listener.secure]\nbind = \"127.0.0.1:0\"\nmode = \"{mode}\"\npool = \"app\"\n{}\
+             challenge = \"tls-alpn-01\"\n[pool.app]\n{}",
+            acme.config("secure", &NAMES, &state),
+            origin.config("app", "one")
+        );
+        let proxy = Proxy::start(&config);
+        let trust = Trust::of(&acme.authority);
+        until("a challenge is to be seen to", || acme.waits());
+        let mut client = trust.connect(proxy.address("secure"), "a.example");
+        assert_eq!(client.get("/").text(), "app");
+        acme.asks(proxy.address("secure"));
+        until("it has another certificate", || {
+            shown(&proxy, &trust).is_some_and(|it| it != old)
+        });
+        let mut client = trust.connect(proxy.address("secure"), "a.example");
+        assert_eq!(client.get("/").text(), "app");
+        // Nobody is answered like this when there is no order.
+        let stranger = trust.speaking(&["acme-tls/1"]);
+        let mut stranger = stranger.connect(proxy.address("secure"), "a.example");
+        let _ = stranger.stream.conn.complete_io(&mut stranger.stream.sock);
+        assert_eq!(stranger.stream.conn.alpn_protocol(), None);
+        acme.asks_nobody();
+    }
+}
+
 /// A certificate whose time is almost over, where the proxy keeps its own.
 fn old_one(acme: &AcmeServer, state: &Path) -> Vec<u8> {
     let Issued { certificate, key } = acme.authority.issue_until("old", &NAMES, 2030);
@@ -156,6 +190,12 @@ fn what_cannot_be_had_is_said_by_check() {
             "[listener.web]\ntls = {}\n",
             "has no certificate",
         ),
+        (
+            "mode = \"http\"\npool = \"app\"\n\n",
+            "mode = \"tcp\"\npool = \"app\"\n\n",
+            "take challenge = \"tls-alpn-01\"",
+        ),
+        ("contacts", "challenge = \"dns-01\"\ncontacts", "dns-01"),
     ] {
         let (is_good, _, errors) = check(old, new);
         assert!(!is_good && errors.contains(said), "{new}: {errors}");

@@ -7,6 +7,7 @@ mod classes;
 mod compressed;
 mod convert;
 mod events;
+mod expiry;
 mod grpc;
 mod http;
 mod limits;

@@ -1,7 +1,8 @@
 //! A small authority that speaks ACME: what it issues is signed by an authority of the test.
 //!
 //! It verifies what a public one does, but for signatures: nonces are used once, challenges are
-//! fetched from the proxy and belong to the account, and orders go through their states.
+//! fetched from the proxy by HTTP or TLS and belong to the account, and orders go through their
+//! states.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -12,6 +13,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
 use super::origin::Asked;
+use super::secured::asked_by_acme;
 use super::{Authority, Origin, Reply, until};
 
 /// The authority, as a server of HTTP.
@@ -37,6 +39,8 @@ struct State {
     refuses: Option<&'static str>,
     /// Certificates are held back.
     holds: bool,
+    /// A challenge waits until it is known where.
+    waits: bool,
 }
 
 struct Order {
@@ -62,6 +66,7 @@ impl AcmeServer {
             years,
             refuses: None,
             holds: false,
+            waits: false,
         }));
         let (known, signer) = (Arc::clone(&state), Arc::clone(&authority));
         let origin = Origin::http(move |asked| answer(&known, &signer, asked));
@@ -76,6 +81,16 @@ impl AcmeServer {
     /// Challenges are fetched there from now on.
     pub(crate) fn asks(&self, proxy: &str) {
         self.state.lock().unwrap().proxy = Some(proxy.to_owned());
+    }
+
+    /// Whether a challenge waits until it is known where to ask.
+    pub(crate) fn waits(&self) -> bool {
+        self.state.lock().unwrap().waits
+    }
+
+    /// Challenges wait until it is known where.
+    pub(crate) fn asks_nobody(&self) {
+        self.state.lock().unwrap().proxy = None;
     }
 
     pub(crate) fn refuses(&self, why: Option<&'static str>) {
@@ -218,21 +233,32 @@ fn told(state: &Mutex<State>, what: &str, numbers: &[usize]) -> Reply {
             ("order", &[number]) => state.order(number),
             ("certificate", &[number]) => state.orders[number].certificate.clone().unwrap(),
             ("authorization", &[number, index]) => state.authorization(number, index),
-            ("challenge", &[number, index]) => state.challenge(number, index).to_string(),
+            ("http-01" | "tls-alpn-01", &[number, index]) => {
+                state.challenge(what, number, index).to_string()
+            }
             other => panic!("asked for {other:?}"),
         }
     };
-    if let ("challenge", &[order, index]) = (what, numbers) {
-        // What comes of it is known later.
-        challenge(state, order, index);
+    // What comes of it is known later.
+    match (what, numbers) {
+        ("http-01", &[order, index]) => challenge(state, fetched, order, index),
+        ("tls-alpn-01", &[order, index]) => challenge(state, asked_by_acme, order, index),
+        _ => {}
     }
     reply(state, "200 OK", "", &text)
 }
 
-/// Fetches what the proxy answers, as it may be asked of anybody.
-fn challenge(state: &Mutex<State>, order: usize, index: usize) {
+/// Sees by this whether the proxy that is asked for a name answers with what is expected.
+fn challenge(
+    state: &Mutex<State>,
+    ask: fn(proxy: &str, name: &str, token: &str, expected: &str),
+    order: usize,
+    index: usize,
+) {
     until("it is known where the proxy is", || {
-        state.lock().unwrap().proxy.is_some()
+        let mut state = state.lock().unwrap();
+        state.waits = state.proxy.is_none();
+        !state.waits
     });
     let (proxy, name, expected, refuses) = {
         let state = state.lock().unwrap();
@@ -240,15 +266,7 @@ fn challenge(state: &Mutex<State>, order: usize, index: usize) {
         let name = state.orders[order].names[index].clone();
         (state.proxy.clone().unwrap(), name, expected, state.refuses)
     };
-    let path = format!("/.well-known/acme-challenge/{}", token(order, index));
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n");
-    let mut stream = TcpStream::connect(proxy).unwrap();
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    let is_good =
-        text.starts_with("HTTP/1.1 200 ") && text.ends_with(&format!("\r\n\r\n{expected}"));
-    assert!(is_good, "{text}");
+    ask(&proxy, &name, &token(order, index), &expected);
     let order = &mut state.lock().unwrap().orders[order];
     match refuses {
         None => order.is_valid[index] = true,
@@ -257,6 +275,19 @@ fn challenge(state: &Mutex<State>, order: usize, index: usize) {
             order.error = Some(json!({ "type": kind, "detail": why, "status": 403 }));
         }
     }
+}
+
+/// Fetches what the proxy answers, as it may be asked of anybody.
+fn fetched(proxy: &str, name: &str, token: &str, expected: &str) {
+    let path = format!("/.well-known/acme-challenge/{token}");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n");
+    let mut stream = TcpStream::connect(proxy).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let is_good =
+        text.starts_with("HTTP/1.1 200 ") && text.ends_with(&format!("\r\n\r\n{expected}"));
+    assert!(is_good, "{text}");
 }
 
 fn token(order: usize, index: usize) -> String {
@@ -299,17 +330,18 @@ impl State {
             "identifier": { "type": "dns", "value": order.names[index] },
             "challenges": [
                 { "type": "dns-01", "url": "http://no", "token": "x", "status": "pending" },
-                self.challenge(number, index),
+                self.challenge("http-01", number, index),
+                self.challenge("tls-alpn-01", number, index),
             ],
         })
         .to_string()
     }
 
-    fn challenge(&self, number: usize, index: usize) -> Value {
-        let url = format!("{}/challenge/{number}/{index}", self.url);
+    fn challenge(&self, kind: &str, number: usize, index: usize) -> Value {
+        let url = format!("{}/{kind}/{number}/{index}", self.url);
         let status = self.status(number, index);
         let mut said = json!({
-            "type": "http-01", "url": url, "token": token(number, index), "status": status,
+            "type": kind, "url": url, "token": token(number, index), "status": status,
         });
         if let Some(error) = &self.orders[number].error {
             said["error"] = error.clone();

@@ -1,17 +1,20 @@
 //! Clients and servers of tests that speak TLS.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{
-    ClientConfig, ClientConnection, HandshakeKind, RootCertStore, ServerConfig, ServerConnection,
-    StreamOwned, SupportedProtocolVersion,
+    ClientConfig, ClientConnection, DigitallySignedStruct, Error, HandshakeKind, RootCertStore,
+    ServerConfig, ServerConnection, SignatureScheme, StreamOwned, SupportedProtocolVersion,
 };
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use super::{Authority, Client, Issued, connected};
 
@@ -111,6 +114,71 @@ pub(crate) fn secured(
     move |stream| {
         let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
         StreamOwned::new(connection, stream)
+    }
+}
+
+/// Asks by TLS for a name, as an authority does (RFC 8737), and looks at what is shown.
+pub(super) fn asked_by_acme(proxy: &str, name: &str, _token: &str, expected: &str) {
+    let provider = Arc::new(default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
+    let builder = builder.with_safe_default_protocol_versions().unwrap();
+    let anyone = Arc::new(Anyone(provider.signature_verification_algorithms));
+    let builder = builder.dangerous().with_custom_certificate_verifier(anyone);
+    let trust = Trust(Arc::new(builder.with_no_client_auth())).speaking(&["acme-tls/1"]);
+    let mut client = trust.connect(proxy, name);
+    let shown = client.certificate();
+    assert_eq!(client.stream.conn.alpn_protocol(), Some(&b"acme-tls/1"[..]));
+    let (_, shown) = X509Certificate::from_der(&shown).unwrap();
+    let names = shown.subject_alternative_name().unwrap().unwrap();
+    assert_eq!(names.value.general_names, [GeneralName::DNSName(name)]);
+    let acme = shown.extensions().iter();
+    let mut acme = acme.filter(|one| one.oid.to_id_string() == "1.3.6.1.5.5.7.1.31");
+    let digest = ring::digest::digest(&ring::digest::SHA256, expected.as_bytes());
+    let acme = acme.next().unwrap();
+    assert!(acme.critical);
+    // A string of 32 bytes.
+    assert_eq!(acme.value, [&[4, 32][..], digest.as_ref()].concat());
+    let mut rest = Vec::new();
+    client.stream.read_to_end(&mut rest).unwrap();
+    assert!(rest.is_empty(), "nothing more is said: {rest:?}");
+}
+
+/// Takes any certificate: one for an authority has what others have to refuse.
+#[derive(Debug)]
+struct Anyone(WebPkiSupportedAlgorithms);
+
+impl ServerCertVerifier for Anyone {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_schemes()
     }
 }
 
