@@ -294,6 +294,13 @@ impl Subscriber {
         event
     }
 
+    /// What is there for a subscriber of groups that wants no more: whole groups, and lastly the
+    /// incomplete one, as far as it has come.
+    pub fn rest(&mut self) -> Option<Event> {
+        let (key, at) = (self.key, now(self.channel.began));
+        self.channel.change(|ring| ring.rest(key, at))
+    }
+
     /// The camera's name.
     pub fn camera(&self) -> &str {
         &self.channel.name

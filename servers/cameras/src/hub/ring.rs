@@ -34,7 +34,7 @@ struct Cursor {
 }
 
 /// The group that grows.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Open {
     start: Moment,
     first_dts: i64,
@@ -42,6 +42,21 @@ struct Open {
     footprint: usize,
     begins_with_key: bool,
     generation: u64,
+}
+
+impl Open {
+    fn gop(self, number: u64, tracks: &Arc<[Track]>, end: Moment) -> Gop {
+        Gop {
+            number,
+            tracks: Arc::clone(tracks),
+            generation: self.generation,
+            start: self.start,
+            end,
+            samples: self.samples,
+            begins_with_key: self.begins_with_key,
+            footprint: self.footprint,
+        }
+    }
 }
 
 /// The shortest group, in parts of a second of the leading track: pictures that are all key frames,
@@ -217,6 +232,22 @@ impl Ring {
         event
     }
 
+    /// The same for a subscriber of groups, and lastly the group that is open, as far as it has
+    /// come by now. It grows on, and is complete for others later.
+    pub(super) fn rest(&mut self, key: usize, at: Moment) -> Option<Event> {
+        if let Some(event) = self.next(key) {
+            return Some(event);
+        }
+        let (open, tracks) = (self.open.as_ref()?, self.tracks.as_ref()?);
+        let cursor = self.cursors[key].as_mut()?;
+        if cursor.gop != self.next {
+            return None;
+        }
+        cursor.gop += 1;
+        let so_far = open.clone().gop(self.next, tracks, at);
+        Some(Event::Gop(Arc::new(so_far)))
+    }
+
     fn advance(&self, cursor: &mut Cursor) -> Option<Event> {
         let oldest = self.closed.front().map_or(self.next, |gop| gop.number);
         if cursor.gop < oldest {
@@ -319,16 +350,8 @@ impl Ring {
         let (Some(open), Some(tracks)) = (self.open.take(), &self.tracks) else {
             return false;
         };
-        self.closed.push_back(Arc::new(Gop {
-            number: self.next,
-            tracks: Arc::clone(tracks),
-            generation: open.generation,
-            start: open.start,
-            end: at,
-            samples: open.samples,
-            begins_with_key: open.begins_with_key,
-            footprint: open.footprint,
-        }));
+        self.closed
+            .push_back(Arc::new(open.gop(self.next, tracks, at)));
         self.next += 1;
         self.forget_taken();
         true

@@ -52,15 +52,18 @@ fn ring(limits: Limits) -> Ring {
     ring
 }
 
-fn times(ring: &mut Ring, key: usize) -> Vec<String> {
-    let shown = |event| match event {
+fn shown(event: Event) -> String {
+    match event {
         Event::Sample(sample) => format!("{}", sample.dts),
         Event::Gop(gop) => format!("gop {} of {}", gop.number, gop.samples.len()),
         Event::Lagged { gops } => format!("lagged {gops}"),
         Event::Parameters { generation, .. } => format!("parameters {generation}"),
         Event::Ended => "ended".to_owned(),
         Event::Removed => "removed".to_owned(),
-    };
+    }
+}
+
+fn times(ring: &mut Ring, key: usize) -> Vec<String> {
     std::iter::from_fn(|| ring.next(key)).map(shown).collect()
 }
 
@@ -91,6 +94,29 @@ fn a_subscriber_gets_parameters_samples_and_the_end() {
     ring.end(at(9_500));
     let late = ring.subscribe(Grain::Samples(From::NewestKey));
     assert!(times(&mut ring, late).is_empty());
+}
+
+#[test]
+fn a_subscriber_of_groups_that_ends_gets_the_incomplete_one_once() {
+    let mut ring = ring(Limits::default());
+    let [ends, goes_on] = [ring.subscribe(Grain::Gops), ring.subscribe(Grain::Gops)];
+    for step in 0..15 {
+        let ms = step * 100;
+        ring.push(picture(ms, step % 10 == 0, 10), at(ms), None);
+    }
+    let rest = std::iter::from_fn(|| ring.rest(ends, at(1_500)));
+    let rest: Vec<String> = rest.map(shown).collect();
+    assert_eq!(rest, ["gop 0 of 10", "gop 1 of 5"]);
+    // For others it grows on.
+    ring.push(picture(1_500, false, 10), at(1_500), None);
+    ring.push(picture(2_000, true, 10), at(2_000), None);
+    assert_eq!(times(&mut ring, goes_on), ["gop 0 of 10", "gop 1 of 6"]);
+    assert!(
+        ring.rest(ends, at(2_000))
+            .is_some_and(|event| shown(event) == "gop 2 of 1")
+    );
+    ring.end(at(2_500));
+    assert_eq!(times(&mut ring, ends), ["ended"]);
 }
 
 #[test]

@@ -113,7 +113,9 @@ impl LocalDisk {
             return Ok(());
         }
         Err(io::Error::other(format!(
-            "nothing is mounted at {}: mount its disk there, or take `mounted` out of the volume",
+            "nothing is mounted at {}, or a directory of the file system that it is in (a bind \
+             mount), which cannot be told from nothing: mount its disk there, or take `mounted` \
+             out of the volume",
             self.root.display()
         )))
     }

@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use evenkeel::Class;
 use evenkeel::task::JoinHandle;
-use tokio::sync::watch;
+use evenkeel::time::{Instant, timeout_at};
+use tokio::sync::{oneshot, watch};
 
 use super::backlog::{Budgets, Waiting};
 use super::disk::{Disk, LocalDisk};
@@ -73,8 +74,11 @@ struct Camera<D: Disk> {
     volume: Arc<Volume<D>>,
     queue: Arc<Queue>,
     report: Arc<Report>,
-    stop: watch::Sender<bool>,
+    /// Has `takes` take what there is, and end.
+    ends: oneshot::Sender<()>,
     takes: JoinHandle<()>,
+    /// Has `writes` write what waits, and end.
+    stop: watch::Sender<bool>,
     writes: JoinHandle<()>,
 }
 
@@ -177,7 +181,13 @@ impl<D: Disk> Recordings<D> {
         let report = Arc::new(Report::default());
         let queue = Arc::new(self.queues.queue(&report));
         let (stop, stopped) = watch::channel(false);
-        let takes = evenkeel::spawn(take(gops, Arc::clone(&queue), Arc::clone(&report)));
+        let (ends, ended) = oneshot::channel();
+        let takes = Takes {
+            queue: Arc::clone(&queue),
+            report: Arc::clone(&report),
+            last_end: None,
+            missed: 0,
+        };
         let writer = Writer {
             camera: camera.to_owned(),
             volume: Arc::clone(volume),
@@ -191,8 +201,9 @@ impl<D: Disk> Recordings<D> {
             volume: Arc::clone(volume),
             queue,
             report,
+            ends,
+            takes: evenkeel::spawn(takes.run(gops, ended)),
             stop,
-            takes,
             writes: evenkeel::spawn_in(Class::BULK, writer.run()),
         };
         cameras.insert(camera.to_owned(), recorded);
@@ -251,31 +262,26 @@ impl<D: Disk> Recordings<D> {
         self.queues.bytes()
     }
 
-    /// Ends all recordings: what waits is written, within this time. What is not is lost; segments
-    /// are then completed by the next start. Returns the cameras that did not come to their end.
+    /// Ends all recordings: what waits is written, and each camera's incomplete group as far as it
+    /// has come, within this time. What is not is lost; segments are then completed by the next
+    /// start. Returns the cameras that did not come to their end.
     pub async fn end(&self, limit: Duration) -> Vec<String> {
         for round in std::mem::take(&mut *self.rounds()) {
             round.abort();
         }
-        let cameras = std::mem::take(&mut *self.cameras());
-        let until = evenkeel::time::Instant::now() + limit;
-        for recorded in cameras.values() {
-            recorded.takes.abort();
-            _ = recorded.stop.send(true);
+        let mut cameras = std::mem::take(&mut *self.cameras());
+        let until = Instant::now() + limit;
+        let mut ending = Vec::new();
+        for volume in self.volumes.values() {
+            let is_of = |_: &String, it: &mut Camera<D>| Arc::ptr_eq(&it.volume, volume);
+            let of_it = cameras.extract_if(.., is_of).collect();
+            ending.push(evenkeel::spawn(end_on(Arc::clone(volume), of_it, until)));
         }
         let mut late = Vec::new();
-        for (name, recorded) in cameras {
-            if evenkeel::time::timeout_at(until, recorded.writes)
-                .await
-                .is_err()
-            {
-                late.push(name);
-            }
+        for ends in ending {
+            late.extend(ends.await.unwrap_or_default());
         }
-        for volume in self.volumes.values() {
-            // One that hangs has no more to say.
-            _ = evenkeel::time::timeout_at(until, volume.sync()).await;
-        }
+        late.sort();
         late
     }
 
@@ -302,25 +308,74 @@ fn status<D: Disk>(name: &str, camera: &Camera<D>) -> CameraStatus {
     }
 }
 
+/// Ends the recordings of a volume, apart from those of others: one that hangs takes no time from
+/// them. Returns the cameras that did not come to their end.
+async fn end_on<D: Disk>(
+    volume: Arc<Volume<D>>,
+    cameras: Vec<(String, Camera<D>)>,
+    until: Instant,
+) -> Vec<String> {
+    let mut writers = Vec::new();
+    for (name, recorded) in cameras {
+        // It may have ended by itself, as its camera was removed.
+        _ = recorded.ends.send(());
+        writers.push((name, recorded.takes, recorded.stop, recorded.writes));
+    }
+    for (_, takes, stop, _) in &mut writers {
+        // A writer ends with what has been taken: only when all of it is there.
+        _ = timeout_at(until, takes).await;
+        _ = stop.send(true);
+    }
+    let mut late = Vec::new();
+    for (name, _, _, writes) in writers {
+        if timeout_at(until, writes).await.is_err() {
+            late.push(name);
+        }
+    }
+    // One that hangs has no more to say.
+    _ = timeout_at(until, volume.sync()).await;
+    late
+}
+
 /// Takes groups from the hub into the backlog. It waits for nothing else, so it is never late for
 /// long, whatever disks do.
-async fn take(mut gops: Subscriber, queue: Arc<Queue>, report: Arc<Report>) {
-    // The end alone: a group that was kept here would be memory of each camera.
-    let mut last_end: Option<SystemTime> = None;
-    let mut missed = 0;
-    loop {
-        match gops.next().await {
-            Event::Gop(gop) => {
-                if missed > 0 {
-                    let gap = missing(last_end, &gop, std::mem::take(&mut missed));
-                    report.lost(gap);
-                    queue.missing(gap);
-                }
-                last_end = Some(gop.end.wall);
-                queue.push(gop);
+struct Takes {
+    queue: Arc<Queue>,
+    report: Arc<Report>,
+    /// The end alone: a group that was kept here would be memory of each camera.
+    last_end: Option<SystemTime>,
+    missed: u64,
+}
+
+impl Takes {
+    async fn run(mut self, mut gops: Subscriber, mut ended: oneshot::Receiver<()>) {
+        loop {
+            let event = tokio::select! {
+                event = gops.next() => event,
+                _ = &mut ended => break,
+            };
+            if matches!(event, Event::Removed) {
+                return;
             }
-            Event::Lagged { gops } => missed += gops,
-            Event::Removed => return,
+            self.take(event);
+        }
+        while let Some(event) = gops.rest() {
+            self.take(event);
+        }
+    }
+
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::Gop(gop) => {
+                if self.missed > 0 {
+                    let gap = missing(self.last_end, &gop, std::mem::take(&mut self.missed));
+                    self.report.lost(gap);
+                    self.queue.missing(gap);
+                }
+                self.last_end = Some(gop.end.wall);
+                self.queue.push(gop);
+            }
+            Event::Lagged { gops } => self.missed += gops,
             _ => {}
         }
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use cameras::simulator::Stream;
 use serde_json::Value;
 
-use super::support::{Program, Sent, segments, simulator, until};
+use super::support::{Program, Sent, segments, simulator, simulator_of_stream, until};
 
 fn get(program: &Program, path: &str) -> (String, Vec<u8>) {
     program.http("GET", path, "", "")
@@ -88,4 +88,38 @@ fn a_camera_is_recorded_and_shown_and_its_files_are_complete_at_the_end() {
     let is_complete = |name: &&String| name.ends_with(".mp4") && name.contains('-');
     assert_eq!(names.len(), 2, "{names:?}");
     assert_eq!(names.iter().filter(is_complete).count(), 1, "{names:?}");
+}
+
+/// A group that no key frame has completed is recorded as far as it has come.
+#[test]
+fn what_came_of_a_group_is_recorded_at_the_end() {
+    let disk = tempfile::tempdir().unwrap();
+    // Its second group would begin after half a minute.
+    let stream = || Stream::synthetic(3_000, 500);
+    let simulator = simulator_of_stream(stream());
+    let url = simulator.url(0);
+    let mut program = Program::start(&format!(
+        "[volume.disk]\npath = {:?}\nreserve = \"1MiB\"\n[watch]\nlisten = \"127.0.0.1:0\"\n\
+         [camera.gate]\nurl = {url:?}\ndelivery = \"5ms\"\nrecord = {{ volume = \"disk\" }}\n",
+        disk.path()
+    ));
+    let mut came = 0;
+    until("pictures come", || {
+        let camera = json(&program, "/api/cameras/gate");
+        assert_ne!(camera["recording"]["gops"].as_u64(), Some(1), "{camera}");
+        came = camera["samples"].as_u64().unwrap_or(0);
+        came > 30
+    });
+    program.terminate();
+    let read = segments(&disk.path().join("gate"), &Sent::of(&stream()));
+    let [segment] = &read[..] else {
+        panic!("{read:?}");
+    };
+    assert_eq!(segment.groups, 1);
+    let numbers = &segment.numbers;
+    assert!(numbers.len() as u64 >= came, "{came} came, {numbers:?}");
+    assert!(
+        numbers.iter().copied().eq(0..numbers.len() as u32),
+        "{numbers:?}"
+    );
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use bytes::Bytes;
 use evenkeel::runtime::Builder;
 
 use super::*;
@@ -9,6 +10,7 @@ use crate::hub::{Limits, Publisher};
 use crate::media::Sample;
 use crate::record::clip::{Clip, ClipError, Purpose};
 use crate::record::disk::memory::MemoryDisk;
+use crate::record::index::Index;
 use crate::record::listing::{Missing, Range, ranges};
 use crate::record::names::Name;
 use crate::testing::{PICTURE, sample, video};
@@ -171,6 +173,59 @@ fn what_came_is_listed_and_can_be_read_back() {
             "{:?}",
             names.keys()
         );
+    });
+}
+
+/// What is in the segments of a disk, which have to be complete.
+fn fragments(disk: &MemoryDisk) -> Vec<Bytes> {
+    let files = disk.files();
+    let mut found = Vec::new();
+    for (path, bytes) in &files {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap();
+        let Some(Name::Closed(closed)) = Name::parse(name) else {
+            continue;
+        };
+        let index = path.with_file_name(Name::Index(closed.start_ms).to_string());
+        let index = Index::read(&files[&index]).unwrap();
+        for line in index.fragments() {
+            let begins = usize::try_from(line.offset).unwrap();
+            let fragment = &bytes[begins..begins + line.len as usize];
+            assert_eq!(crc32fast::hash(fragment), line.checksum);
+            found.push(Bytes::copy_from_slice(fragment));
+        }
+    }
+    found
+}
+
+#[test]
+fn the_end_records_incomplete_groups_and_a_disk_that_hangs_takes_no_time_from_others() {
+    run(async {
+        let site = Site::new(Budgets::default());
+        let mut cameras = ["yard", "door"].map(|camera| Sender::new(&site.hub, camera));
+        for camera in &mut cameras {
+            camera.send(1);
+        }
+        for camera in ["yard", "door"] {
+            site.until_written(camera, 1).await;
+        }
+        // After the key frame.
+        for camera in &mut cameras {
+            (0..5).for_each(|_| camera.one());
+        }
+        site.disks[0].set_hangs(true);
+        let late = site.recordings.end(Duration::from_millis(500)).await;
+        assert_eq!(late, ["yard"]);
+        assert!(fragments(&site.disks[0]).is_empty());
+        let door = fragments(&site.disks[1]);
+        let pictures = |first: i64, count: i64| {
+            let of = |picture| sample(0, picture * PICTURE, false, 1_000).data.joined();
+            (first..first + count).map(of).collect::<Vec<_>>().concat()
+        };
+        assert_eq!(door.len(), 2);
+        assert!(door[0].ends_with(&pictures(0, GROUP)));
+        assert!(door[1].ends_with(&pictures(GROUP, 6)));
+        let head = door[1].len() - 6 * 1_000;
+        assert_eq!(&door[1][head - 4..head], b"mdat", "there is more in it");
     });
 }
 

@@ -21,8 +21,13 @@ pub(crate) fn simulator() -> Simulator {
 
 /// The same with pictures of so many bytes, a hundred of them a second.
 pub(crate) fn simulator_of(bytes: usize) -> Simulator {
+    simulator_of_stream(Stream::synthetic(10, bytes))
+}
+
+/// The same with these pictures.
+pub(crate) fn simulator_of_stream(stream: Stream) -> Simulator {
     let settings = Settings {
-        stream: Stream::synthetic(10, bytes),
+        stream,
         rate: 100,
         credentials: None,
     };
