@@ -51,7 +51,7 @@ pub(super) fn problems(config: &Config) -> Vec<Found> {
 
 /// Whether the system lets only one of them listen, as far as that can be told without looking
 /// names up.
-fn overlap(one: &Address, other: &Address) -> bool {
+pub(crate) fn overlap(one: &Address, other: &Address) -> bool {
     let literal = |address: &Address| match address {
         Address::Tcp(text) => text.parse::<SocketAddr>().ok(),
         Address::Unix(_) | Address::Service(_) => None,

@@ -10,10 +10,6 @@ use super::policy::{
     Compress, FixedAnswer, Per, RateLimit, Redirect, RequestEdits, Switch, is_type,
 };
 use super::{Balance, Listener, Mode, Pool, Route, SameSite, Server, Sticky, values};
-use crate::policy::status_has_body;
-
-/// The longest body of a fixed answer.
-const BODY_BYTES_MAX: usize = 64 * 1_024;
 
 /// Everything that is wrong with those of a listener and its routes.
 pub(super) fn problems(name: &str, listener: &Spanned<Listener>) -> Vec<Found> {
@@ -300,30 +296,8 @@ impl Examiner {
     }
 
     fn answer(&mut self, answer: &Spanned<FixedAnswer>) {
-        let (at, answer) = (answer.span(), answer.get_ref());
-        if !(200..600).contains(&answer.status) {
-            let said = format!(
-                "answer: the status is {}, and has to be between 200 and 599",
-                answer.status
-            );
-            self.say(at.clone(), said);
-        } else if !answer.body.is_empty() && !status_has_body(answer.status) {
-            self.say(
-                at.clone(),
-                format!("answer: one with status {} has no body", answer.status),
-            );
-        }
-        if answer.body.len() > BODY_BYTES_MAX {
-            self.say(
-                at.clone(),
-                format!(
-                    "answer: the body has more than {BODY_BYTES_MAX} bytes; serve it from a pool"
-                ),
-            );
-        }
-        let kind = &answer.content_type;
-        if kind.is_empty() || !kind.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
-            self.say(at, format!("answer: {kind:?} is no content type"));
+        for problem in answer.get_ref().problems() {
+            self.say(answer.span(), format!("answer: {problem}"));
         }
     }
 }

@@ -23,6 +23,7 @@ mod tls;
 mod values;
 
 pub use acme::ListenerAcme;
+pub(crate) use addresses::overlap;
 pub use class::{BUILT_IN, OfClass};
 pub use events::{EventFormat, Events, Level};
 pub use http2::{ListenerH2, PoolH2, Protocol};

@@ -13,7 +13,10 @@ use toml::Spanned;
 
 use super::values;
 use crate::compress::Coding;
-use crate::policy::{EditName, Template};
+use crate::policy::{EditName, Template, status_has_body};
+
+/// The longest body of a fixed answer.
+const BODY_BYTES_MAX: usize = 64 * 1_024;
 
 /// How many requests there may be in a time.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -242,6 +245,31 @@ pub struct FixedAnswer {
     /// What it is.
     #[serde(default = "values::plain_text")]
     pub content_type: String,
+}
+
+impl FixedAnswer {
+    /// What is wrong with it.
+    pub fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        let status = self.status;
+        if !(200..600).contains(&status) {
+            problems.push(format!(
+                "the status is {status}, and has to be between 200 and 599"
+            ));
+        } else if !self.body.is_empty() && !status_has_body(status) {
+            problems.push(format!("one with status {status} has no body"));
+        }
+        if self.body.len() > BODY_BYTES_MAX {
+            problems.push(format!(
+                "the body has more than {BODY_BYTES_MAX} bytes; serve it from a pool"
+            ));
+        }
+        let kind = &self.content_type;
+        if kind.is_empty() || !kind.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+            problems.push(format!("{kind:?} is no content type"));
+        }
+        problems
+    }
 }
 
 /// Whether this is a type of answers, such as `text/html` or `text/*`.

@@ -7,6 +7,7 @@ use super::routes::{self, Here};
 use super::toml::{Table, text};
 use super::values::is_of_path;
 use super::words::Line;
+use crate::config::FixedAnswer;
 
 /// A rule as it stands: `http-request`, `http-response`, `redirect`, `monitor-uri`.
 #[derive(Clone, Debug)]
@@ -176,20 +177,27 @@ fn status_of(text: &str) -> Result<u16, String> {
 }
 
 fn answer(words: &[&str]) -> Result<String, String> {
-    let mut keys = Vec::new();
     let mut words = words.iter();
-    let mut status = 200;
+    let (mut status, mut kind, mut body) = (200, None, None);
     while let Some(word) = words.next() {
         match (*word, words.next()) {
             ("status", Some(value)) => status = status_of(value)?,
-            ("content-type", Some(value)) => {
-                keys.push(format!("content_type = {}", text(value)));
-            }
-            ("string", Some(value)) => keys.push(format!("body = {}", text(value))),
+            ("content-type", Some(value)) => kind = Some(*value),
+            ("string", Some(value)) => body = Some(*value),
             (other, _) => return Err(format!("{other} of an answer has no counterpart here")),
         }
     }
-    keys.insert(0, format!("status = {status}"));
+    let made = FixedAnswer {
+        status,
+        body: body.unwrap_or_default().to_owned(),
+        content_type: kind.unwrap_or("text/plain").to_owned(),
+    };
+    if let Some(problem) = made.problems().into_iter().next() {
+        return Err(format!("this cannot be answered: {problem}"));
+    }
+    let mut keys = vec![format!("status = {status}")];
+    keys.extend(kind.map(|kind| format!("content_type = {}", text(kind))));
+    keys.extend(body.map(|body| format!("body = {}", text(body))));
     Ok(format!("answer = {{ {} }}", keys.join(", ")))
 }
 

@@ -1,5 +1,7 @@
 //! Whole configurations, and those that nobody has written.
 
+mod refused;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -368,39 +370,5 @@ fn what_a_mode_does_not_know_is_said() {
             .any(|it| it.is_error && it.to_string().contains(said));
         let all: Vec<String> = converted.remarks.iter().map(ToString::to_string).collect();
         assert!(found, "{line}: {}", all.join("\n"));
-    }
-}
-
-#[test]
-fn a_server_over_tls_has_a_name_that_a_certificate_could_have() {
-    for (server, is_good) in [
-        ("a.example:443 ssl verify none", true),
-        ("127.0.0.1:443 ssl verify none", true),
-        ("a-.example:443 ssl verify none", false),
-        ("a-.example:443 ssl verify none sni str(b.example)", true),
-        ("127.0.0.1:443 ssl verify none verifyhost [::1]", false),
-        ("a-.example:443", true),
-    ] {
-        let text = format!(
-            "frontend in\n mode http\n bind :80\n default_backend b\n\
-             backend b\n mode http\n server a {server}\n"
-        );
-        let converted = converted(&text);
-        let errors = converted.remarks.iter().filter(|remark| remark.is_error);
-        let errors: Vec<String> = errors.map(ToString::to_string).collect();
-        assert_eq!(
-            errors.is_empty(),
-            is_good,
-            "{server}: {}",
-            errors.join("\n")
-        );
-        let said = errors
-            .iter()
-            .all(|error| error.contains("certificate could have"));
-        assert!(said, "{server}: {}", errors.join("\n"));
-        assert!(
-            !is_good || config::parse("x", &converted.toml).is_ok(),
-            "{server}"
-        );
     }
 }

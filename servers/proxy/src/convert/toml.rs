@@ -5,6 +5,11 @@ use std::collections::BTreeSet;
 use super::logs::Log;
 use super::sections::{Kind, Part, Sections};
 use super::{Remarks, listener, pool, values};
+use crate::config::overlap;
+use crate::socket::Address;
+
+/// What is taken by an address.
+const ADDRESS: &str = "the address";
 
 /// A table with its keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -187,11 +192,35 @@ fn is_alone(
         for (index, bind) in part.binds.iter().enumerate() {
             is_alone &= new("the listener", listener::name(&name, index));
             if !bind.address.ends_with(":0") {
-                is_alone &= new("the address", bind.address.clone());
+                is_alone &= new(ADDRESS, bind.address.clone());
+            }
+        }
+        for bind in &part.binds {
+            if let Some(other) = overlapping(&bind.address, taken) {
+                let said = format!(
+                    "{} and {other} overlap, one of which is a part of the other: give one of them \
+                     another port",
+                    bind.address
+                );
+                remarks.error(line, said);
+                is_alone = false;
             }
         }
     }
     is_alone
+}
+
+/// Another address of which this one is a part, or which is a part of it.
+fn overlapping<'a>(
+    address: &str,
+    taken: &'a BTreeSet<(&'static str, String)>,
+) -> Option<&'a String> {
+    // What is no address was said.
+    let own: Address = address.parse().ok()?;
+    let mut others = taken.iter().filter(|(what, _)| *what == ADDRESS);
+    let is_it = |other: &str| other.parse().is_ok_and(|other| overlap(&own, &other));
+    let found = others.find(|(_, other)| other != address && is_it(other));
+    found.map(|(_, other)| other)
 }
 
 fn kind(part: &Part) -> &'static str {

@@ -93,10 +93,10 @@ pub(super) fn name(text: &str) -> String {
 /// It cannot be had here.
 pub(super) fn address(text: &str, is_server: bool) -> Result<String, String> {
     if let Some(path) = text.strip_prefix("unix@") {
-        return Ok(format!("unix:{path}"));
+        return read(format!("unix:{path}"));
     }
     if text.starts_with('/') {
-        return Ok(format!("unix:{text}"));
+        return read(format!("unix:{text}"));
     }
     let is_six = text.starts_with("ipv6@");
     let plain = ["ipv4@", "ipv6@", "tcp@", "tcp4@", "tcp6@"]
@@ -126,7 +126,11 @@ pub(super) fn address(text: &str, is_server: bool) -> Result<String, String> {
         host if host.contains(':') => format!("[{host}]"),
         host => host.to_owned(),
     };
-    let address = format!("{host}:{port}");
+    read(format!("{host}:{port}"))
+}
+
+/// An address, if it can be read as one.
+fn read(address: String) -> Result<String, String> {
     let parsed: Result<crate::socket::Address, String> = address.parse();
     parsed.map(|_| address)
 }
@@ -220,6 +224,9 @@ mod tests {
         }
         for text in ["fd@3", "abns@x", "10.0.0.1", "10.0.0.1:", "a:b", "a:99999"] {
             assert!(address(text, false).is_err(), "{text}");
+        }
+        for text in ["unix@", "/run/\0.sock", "unix@/run/\0.sock"] {
+            assert!(address(text, true).is_err(), "{text:?}");
         }
         assert!(address(":80", true).is_err());
         assert!(address("a:0", true).is_err());

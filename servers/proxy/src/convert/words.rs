@@ -47,6 +47,9 @@ pub(super) fn split(
         }
     }
     words.extend(word);
+    if words.iter().any(|word| word.contains('\0')) {
+        return Err("a NUL has no meaning in a configuration: remove it".to_owned());
+    }
     Ok(words)
 }
 
@@ -167,6 +170,8 @@ mod tests {
             ("\"${PORT-\"", "not closed"),
             ("\\x4", "two digits"),
             ("\\xff", "ASCII"),
+            ("a \\x00 b", "NUL"),
+            ("a \0", "NUL"),
         ] {
             let said = of(text).unwrap_err();
             assert!(said.contains(why), "{text}: {said}");
@@ -180,7 +185,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_in_single_quotes_stays(word in "[^'\n]{0,20}") {
+        fn what_is_in_single_quotes_stays(word in "[^'\n\x00]{0,20}") {
             prop_assert_eq!(of(&format!("x '{word}'")).unwrap(), vec!["x".to_owned(), word]);
         }
     }
