@@ -21,6 +21,7 @@ use super::live::Lives;
 use super::openapi;
 use super::settings::{Permission, Settings};
 use super::webrtc::WebRtc;
+use super::webrtc::origins::{self, Origins};
 use crate::hub::Hub;
 use crate::record::Recordings;
 use crate::record::disk::LocalDisk;
@@ -92,6 +93,8 @@ pub(super) struct Served {
     pub(super) clips: Arc<Semaphore>,
     /// Live pictures by WebRTC, if there are any.
     pub(super) webrtc: Option<Arc<WebRtc>>,
+    /// Pages of other servers that may ask for them.
+    origins: Origins,
     /// Whether browsers connect by TLS, and send cookies by nothing else.
     pub(super) is_secured: bool,
 }
@@ -125,6 +128,10 @@ impl Served {
             sockets: Arc::new(Semaphore::new(settings.sockets_max)),
             clips: Arc::new(Semaphore::new(settings.clips_max)),
             is_secured: settings.tls.is_some(),
+            origins: settings
+                .webrtc
+                .as_ref()
+                .map_or_else(Origins::default, |of| Origins::new(&of.origins)),
             webrtc,
             watch,
             access,
@@ -223,8 +230,25 @@ fn is_open(path: &str) -> bool {
     )
 }
 
-/// Lets requests through that may be made, for as long as their answers may take to begin.
+/// Lets requests through that may be made, of pages of other servers too.
 async fn admit(State(served): State<Arc<Served>>, mut request: Request, next: Next) -> Response {
+    let Some(origin) = served.origins.of(&request) else {
+        return admit_own(&served, request, next).await;
+    };
+    let mut answer = match origins::preflight(&request) {
+        Some(answer) => answer,
+        None => {
+            origins::as_of_a_program(request.headers_mut());
+            admit_own(&served, request, next).await
+        }
+    };
+    // Refusals too, so that the page can say why it shows nothing.
+    origins::show(answer.headers_mut(), origin);
+    answer
+}
+
+/// The same for as long as an answer may take to begin.
+async fn admit_own(served: &Served, mut request: Request, next: Next) -> Response {
     let (method, uri, headers) = (request.method(), request.uri(), request.headers());
     let mut checked = if is_open(uri.path()) {
         served

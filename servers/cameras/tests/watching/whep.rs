@@ -1,31 +1,24 @@
 //! WHEP by a client that is no browser, over real sockets.
 
-use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+mod media;
+mod viewer;
 
-use bytes::Bytes;
-use cameras::hub::{Hub, Publisher};
-use cameras::media::{Codec, Data, Law, Sample, Track};
+use std::net::SocketAddr;
+use std::time::Duration;
+
 use cameras::watch::Settings;
 use cameras::watch::settings::{Permission, Token};
 use cameras::watch::webrtc;
 use evenkeel::net::UdpSocket;
-use evenkeel::time::timeout;
-use str0m::change::{SdpAnswer, SdpPendingOffer};
-use str0m::media::{Direction, MediaKind};
-use str0m::net::{Protocol, Receive};
-use str0m::rtp::RtpPacket;
-use str0m::{Candidate, Event, Input, Output, Rtc, RtcConfig};
+use str0m::RtcConfig;
+use str0m::media::MediaKind;
 
-use crate::support::{Answer, LIMIT, PICTURE, Site, Stops, runtime, until};
+use crate::support::{Site, Stops, runtime, until};
+use viewer::{Camera, SPS, Viewer, h264};
 
 const PATH: &str = "/api/cameras/yard/whep";
 const SDP: (&str, &str) = ("content-type", "application/sdp");
 const FRAGMENT: (&str, &str) = ("content-type", "application/trickle-ice-sdpfrag");
-/// Parameter sets of the constrained baseline profile.
-const SPS: &[u8] = &[0x67, 0x42, 0xc0, 0x1f, 0xda, 0x05, 0x07, 0xc4];
-const PPS: &[u8] = &[0x68, 0xce, 0x3c, 0x80];
-
 fn settings(webrtc: webrtc::Settings) -> Settings {
     let webrtc = webrtc::Settings {
         listen: "127.0.0.1:0".to_owned(),
@@ -37,184 +30,13 @@ fn settings(webrtc: webrtc::Settings) -> Settings {
     }
 }
 
-fn track(id: u8, codec: Codec, clock_rate: u32) -> Track {
-    Track {
-        id,
-        codec,
-        clock_rate,
-    }
-}
-
-fn h264(sps: &'static [u8]) -> Track {
-    let (sps, pps) = (Bytes::from_static(sps), Bytes::from_static(PPS));
-    track(0, Codec::H264 { sps, pps }, 90_000)
-}
-
-/// A camera with pictures and sound, each of which has its number.
-struct Camera {
-    publisher: Publisher,
-    next: i64,
-}
-
-impl Camera {
-    fn begin(hub: &Hub) -> Self {
-        let (law, channels) = (Law::A, 1);
-        let tracks = vec![h264(SPS), track(1, Codec::G711 { law, channels }, 8_000)];
-        Self {
-            publisher: hub.publish("yard", tracks).unwrap(),
-            next: 0,
-        }
-    }
-
-    /// Sends a picture of some packets, and its sound.
-    fn send(&mut self) {
-        let is_key = self.next % 10 == 0;
-        let number = u8::try_from(self.next % 250).unwrap();
-        let mut picture = 4_000_u32.to_be_bytes().to_vec();
-        picture.push(if is_key { 0x65 } else { 0x41 });
-        picture.resize(4_004, number);
-        for (track, dts, data) in [
-            (0, self.next * PICTURE, picture),
-            (1, self.next * 320, vec![number; 160]),
-        ] {
-            self.publisher.push(Sample {
-                track,
-                dts,
-                pts_offset: 0,
-                duration: None,
-                is_key: is_key || track == 1,
-                data: Data::new(vec![Bytes::from(data)]),
-            });
-        }
-        self.next += 1;
-    }
-
-    fn keep_sending(mut self) -> Stops {
-        Stops::when_dropped(Duration::from_millis(4), move || self.send())
-    }
-}
-
-/// A client of the protocols.
-struct Viewer {
-    rtc: Rtc,
-    socket: UdpSocket,
-    pending: Option<SdpPendingOffer>,
-    packets: Vec<RtpPacket>,
-    /// The last question of STUN that it sent.
-    question: Vec<u8>,
-    is_connected: bool,
-    is_closed: bool,
-}
-
-fn now() -> Instant {
-    evenkeel::time::Instant::now().into()
-}
-
-impl Viewer {
-    /// One that offers to receive this.
-    async fn offering(kinds: &[MediaKind], config: RtcConfig) -> (Self, String) {
-        let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-        let mut rtc = config.set_rtp_mode(true).build(now());
-        let address = socket.local_addr().unwrap();
-        rtc.add_local_candidate(Candidate::host(address, "udp").unwrap());
-        let mut changes = rtc.sdp_api();
-        for &kind in kinds {
-            changes.add_media(kind, Direction::RecvOnly, None, None, None);
-        }
-        let (offer, pending) = changes.apply().unwrap();
-        let viewer = Self {
-            rtc,
-            socket,
-            pending: Some(pending),
-            packets: Vec::new(),
-            question: Vec::new(),
-            is_connected: false,
-            is_closed: false,
-        };
-        (viewer, offer.to_sdp_string())
-    }
-
-    /// One of pictures and of G.711.
-    async fn usual() -> (Self, String) {
-        let config = RtcConfig::new().enable_pcma(true, false);
-        Self::offering(&[MediaKind::Video, MediaKind::Audio], config).await
-    }
-
-    /// One whose offer a server has taken.
-    async fn watching(site: &Site) -> (Self, Answer) {
-        let (mut viewer, offer) = Self::usual().await;
-        let answer = site.client().ask("POST", PATH, &[SDP], &offer).await;
-        assert_eq!(answer.status, 201, "{answer:?}");
-        viewer.take_answer(answer.text());
-        (viewer, answer)
-    }
-
-    fn take_answer(&mut self, answer: &str) {
-        let read = SdpAnswer::from_sdp_string(answer).unwrap();
-        let pending = self.pending.take().unwrap();
-        self.rtc.sdp_api().accept_answer(pending, read).unwrap();
-    }
-
-    /// Takes part until something is so.
-    async fn until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
-        let began = now();
-        let mut buffer = [0; 2_048];
-        let address = self.socket.local_addr().unwrap();
-        loop {
-            let due = self.turn().await;
-            if is_so(self) {
-                return;
-            }
-            assert!(now() - began < LIMIT, "never: {what}");
-            let wait = (due - now()).min(Duration::from_millis(50));
-            let input = match timeout(wait, self.socket.recv_from(&mut buffer)).await {
-                Ok(received) => {
-                    let (len, source) = received.unwrap();
-                    let read = Receive::new(Protocol::Udp, source, address, &buffer[..len]);
-                    Input::Receive(now(), read.unwrap())
-                }
-                Err(_) => Input::Timeout(now()),
-            };
-            self.rtc.handle_input(input).unwrap();
-        }
-    }
-
-    async fn turn(&mut self) -> Instant {
-        loop {
-            match self.rtc.poll_output().unwrap() {
-                Output::Timeout(due) => return due.max(now()),
-                Output::Transmit(datagram) => {
-                    let is_question = datagram.contents.starts_with(&[0, 1]);
-                    if is_question {
-                        self.question = datagram.contents.to_vec();
-                    }
-                    let target = datagram.destination;
-                    self.socket
-                        .send_to(&datagram.contents, target)
-                        .await
-                        .unwrap();
-                }
-                Output::Event(Event::RtpPacket(packet)) => self.packets.push(packet),
-                Output::Event(Event::Connected) => self.is_connected = true,
-                Output::Event(Event::Closed) => self.is_closed = true,
-                Output::Event(_) => {}
-            }
-        }
-    }
-
-    fn sound(&self) -> usize {
-        let is_sound = |packet: &&RtpPacket| packet.payload.len() == 160;
-        self.packets.iter().filter(is_sound).count()
-    }
-}
-
 /// A server with a camera that sends all the time.
 async fn begin(webrtc: webrtc::Settings) -> (tempfile::TempDir, Site, Stops) {
     let directory = tempfile::tempdir().unwrap();
     let site = Site::begin(directory.path(), settings(webrtc)).await;
     let mut camera = Camera::begin(&site.hub);
     camera.send();
-    let sends = camera.keep_sending();
+    let sends = camera.keep_sending(Duration::from_millis(4));
     (directory, site, sends)
 }
 
@@ -230,14 +52,11 @@ fn a_client_gets_pictures_and_sound_until_it_ends_the_session() {
         );
         let location = answer.header("location").unwrap().to_owned();
         assert!(location.starts_with(PATH), "{location}");
-        let is_enough = |it: &Viewer| it.packets.len() > 200 && it.sound() > 20;
+        let is_enough = |it: &Viewer| it.packets.len() > 200 && it.sound().len() > 20;
         viewer.until("pictures and sound come", is_enough).await;
-        let first = viewer.packets.iter().find(|it| it.payload.len() != 160);
-        assert_eq!(
-            *first.unwrap().payload,
-            *SPS,
-            "the parameter sets are first"
-        );
+        let first = viewer.packets.iter().find(|it| viewer::is_video(it));
+        let first = &first.unwrap().payload;
+        assert_eq!(**first, *SPS, "the parameter sets are first");
 
         let port = site.server.webrtc().unwrap().port();
         assert_eq!(port.sessions(), 1);
@@ -267,8 +86,12 @@ fn what_is_asked_wrongly_is_refused_with_the_reason() {
             let error = answer.json()["error"].as_str().unwrap_or("").to_owned();
             (answer.status, error)
         };
-        let (status, error) = post(PATH, SDP, &offer).await;
-        assert_eq!((status, error.contains("live")), (409, true), "{error}");
+        let early = client.ask("POST", PATH, &[SDP], &offer).await;
+        assert_eq!(
+            (early.status, early.header("retry-after")),
+            (409, Some("5"))
+        );
+        assert!(early.text().contains("live"), "{early:?}");
         let (status, _) = post("/api/cameras/attic/whep", SDP, &offer).await;
         assert_eq!(status, 404);
         let camera = Camera::begin(&site.hub);
@@ -279,11 +102,11 @@ fn what_is_asked_wrongly_is_refused_with_the_reason() {
             (
                 SDP,
                 "v=0\r\nm=video 9 UDP/TLS/RTP/SAVPF 8\r\na=mid:0\r\n",
-                406,
+                422,
             ),
             (SDP, &offer.replace("a=fingerprint", "a=print"), 400),
             (SDP, &offer.replace("a=ice-ufrag", "a=ice-frag"), 400),
-            (SDP, &offer.replace("a=recvonly", "a=sendonly"), 406),
+            (SDP, &offer.replace("a=recvonly", "a=sendonly"), 422),
         ] {
             let (status, error) = post(PATH, kind, body).await;
             assert_eq!(status, wanted, "{error}");
@@ -292,7 +115,7 @@ fn what_is_asked_wrongly_is_refused_with_the_reason() {
         let only_vp8 = RtcConfig::new().clear_codecs().enable_vp8(true);
         let (_, offer_of_vp8) = Viewer::offering(&[MediaKind::Video], only_vp8).await;
         let (status, error) = post(PATH, SDP, &offer_of_vp8).await;
-        assert_eq!((status, error.contains("VP8")), (406, true), "{error}");
+        assert_eq!((status, error.contains("VP8")), (422, true), "{error}");
         drop(camera);
         // Its parameter sets say that pictures are shown in another order.
         let tracks = vec![h264(crate::support::SPS)];
@@ -343,10 +166,36 @@ fn addresses_are_taken_by_the_tag_and_ice_does_not_begin_anew() {
         // The address is of the camera that it was made for.
         let door = location.replace("yard", "door");
         assert_eq!(client.ask("DELETE", &door, &[], "").await.status, 404);
-        let options = client.ask("OPTIONS", PATH, &[], "").await;
-        assert_eq!(options.status, 204, "{options:?}");
-        assert_eq!(options.header("accept-post"), Some("application/sdp"));
-        assert_eq!(client.ask("GET", PATH, &[], "").await.status, 405);
+    });
+}
+
+/// As clients find out what is at an address.
+#[test]
+fn other_methods_say_what_is_there() {
+    runtime().block_on(async {
+        let (_directory, site, _sends) = begin(webrtc::Settings::default()).await;
+        let (_viewer, answer) = Viewer::watching(&site).await;
+        let session = answer.header("location").unwrap();
+        let nobodys = format!("{PATH}/00");
+        for (method, path, wanted, kind) in [
+            ("OPTIONS", PATH, 200, None),
+            ("GET", PATH, 200, Some("application/sdp")),
+            ("HEAD", PATH, 200, Some("application/sdp")),
+            ("PUT", PATH, 405, Some("application/json")),
+            ("DELETE", PATH, 405, Some("application/json")),
+            ("GET", session, 204, None),
+            ("HEAD", session, 204, None),
+            ("GET", &nobodys, 404, Some("application/json")),
+            ("POST", session, 405, Some("application/json")),
+        ] {
+            let said = site.client().ask(method, path, &[], "").await;
+            let found = (said.status, said.header("content-type"));
+            assert_eq!(found, (wanted, kind), "{method} {path}: {said:?}");
+            assert!(wanted >= 400 || said.body.is_empty(), "{said:?}");
+            if path == PATH && wanted == 200 {
+                assert_eq!(said.header("accept-post"), Some("application/sdp"));
+            }
+        }
     });
 }
 
@@ -369,6 +218,7 @@ fn sessions_have_limits_and_give_their_places_back() {
             let client = site.client();
             let refused = client.ask("POST", PATH, &[SDP], &offer).await;
             assert_eq!(refused.status, wanted, "{refused:?}");
+            assert_eq!(refused.header("retry-after"), Some("5"));
             let port = site.server.webrtc().unwrap().port();
             assert_eq!(port.counts().refused.total(), 1);
             let location = answer.header("location").unwrap();
@@ -430,6 +280,66 @@ fn only_those_who_may_watch_the_camera_get_it() {
     });
 }
 
+#[test]
+fn pages_of_other_servers_watch_if_they_are_named_and_without_cookies() {
+    runtime().block_on(async {
+        let directory = tempfile::tempdir().unwrap();
+        let token = Token {
+            name: "yard".to_owned(),
+            sha256: YARD.to_owned(),
+            permissions: vec![Permission::Watch],
+            cameras: Vec::new(),
+        };
+        let settings = Settings {
+            tokens: vec![token],
+            ..settings(webrtc::Settings {
+                origins: vec![PAGE.to_owned()],
+                ..webrtc::Settings::default()
+            })
+        };
+        let site = Site::begin(directory.path(), settings).await;
+        let _camera = Camera::begin(&site.hub);
+        let (_, offer) = Viewer::usual().await;
+        let (page, stranger) = (("origin", PAGE), ("origin", "https://elsewhere.example"));
+        let elsewhere = ("sec-fetch-site", "cross-site");
+        let asks = ("access-control-request-method", "POST");
+        let by_cookie = ("cookie", "evenkeel-cameras=yard");
+        let by_token = ("authorization", "Bearer yard");
+        let shown = "access-control-allow-origin";
+        for (method, path, headers, wanted) in [
+            ("OPTIONS", PATH, &[page, elsewhere, asks][..], 200),
+            ("POST", PATH, &[page, elsewhere, SDP, by_token], 201),
+            ("POST", PATH, &[page, elsewhere, SDP, by_cookie], 401),
+            ("OPTIONS", PATH, &[stranger, elsewhere, asks], 403),
+            ("POST", PATH, &[stranger, elsewhere, SDP, by_token], 403),
+            ("POST", "/api/reload", &[page, elsewhere, by_token], 403),
+        ] {
+            let answer = site.client().ask(method, path, headers, &offer).await;
+            assert_eq!(answer.status, wanted, "{headers:?}: {answer:?}");
+            let is_for_page = headers[0] == page && path == PATH;
+            assert_eq!(
+                answer.header(shown),
+                is_for_page.then_some(PAGE),
+                "{answer:?}"
+            );
+            if method == "OPTIONS" && is_for_page {
+                let methods = answer.header("access-control-allow-methods").unwrap();
+                assert!(
+                    methods.contains("POST") && methods.contains("DELETE"),
+                    "{methods}"
+                );
+                let headers = answer.header("access-control-allow-headers").unwrap();
+                assert!(headers.contains("authorization"), "{headers}");
+            }
+            if wanted == 201 {
+                let told = answer.header("access-control-expose-headers").unwrap();
+                assert!(told.contains("location"), "{told}");
+            }
+        }
+    });
+}
+
+const PAGE: &str = "https://player.example";
 const DOOR: &str = "2534e2de1dec24fedab4c00266b55ba9ba60dde03a349c5b5662189dd561ba9e";
 const MANAGE: &str = "181229424893bb65d94a74c2132b8b9e5adfe851464fdb5cb9f49e8a8204be7b";
 const YARD: &str = "7ae4b7c7678e3e292739a846d935aeaece6c47f3ffcadd88936f1d75f6d6b764";

@@ -1,13 +1,16 @@
 //! WHEP among the requests.
 
-use axum::routing::{delete, options, patch, post};
+use axum::routing::{delete, get, options, patch, post};
 
 use super::Operation;
 use crate::watch::webrtc::requests::{self, FRAGMENT, SDP};
 
-pub(super) fn operations() -> [Operation; 4] {
+pub(super) fn operations() -> impl Iterator<Item = Operation> {
+    of_offers().into_iter().chain(of_sessions())
+}
+
+fn of_offers() -> [Operation; 3] {
     let offers = "/api/cameras/{camera}/whep";
-    let session = "/api/cameras/{camera}/whep/{session}";
     [
         Operation {
             body: Some((SDP, "Description")),
@@ -22,7 +25,16 @@ pub(super) fn operations() -> [Operation; 4] {
             )
         },
         Operation {
-            status: "204",
+            answer: SDP,
+            ..Operation::new(
+                "get",
+                offers,
+                "whep_place",
+                "That offers are taken here: no body, and the type of descriptions",
+                get(requests::place),
+            )
+        },
+        Operation {
             answer: "",
             ..Operation::new(
                 "options",
@@ -30,6 +42,23 @@ pub(super) fn operations() -> [Operation; 4] {
                 "whep_options",
                 "What offers are to be sent as",
                 options(requests::options),
+            )
+        },
+    ]
+}
+
+fn of_sessions() -> [Operation; 3] {
+    let session = "/api/cameras/{camera}/whep/{session}";
+    [
+        Operation {
+            status: "204",
+            answer: "",
+            ..Operation::new(
+                "get",
+                session,
+                "whep_session",
+                "That there is such a session",
+                get(requests::session),
             )
         },
         Operation {

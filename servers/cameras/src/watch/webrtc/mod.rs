@@ -6,6 +6,7 @@
 //! - [`peer`]: a browser's session, in the library's hands; [`stamps`]: the times of what is sent;
 //!   [`packets`]: what waits to be sent. No I/O.
 //! - [`feed`]: from a cursor at the hub to packets; `session`: the task of a session.
+//! - [`origins`]: pages of other servers that may ask.
 //! - [`port`]: the one socket, and whose each datagram is; [`stun`]: whom a question is for.
 //! - `requests`: WHEP over HTTP.
 //!
@@ -15,6 +16,7 @@
 pub mod choice;
 pub mod feed;
 pub mod offer;
+pub mod origins;
 pub mod packets;
 pub mod peer;
 pub mod port;

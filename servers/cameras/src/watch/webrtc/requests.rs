@@ -2,10 +2,16 @@
 //!
 //! | request | answer |
 //! |---|---|
-//! | `OPTIONS .../whep` | `Accept-Post: application/sdp` |
+//! | `OPTIONS .../whep` | 200 with `Accept-Post: application/sdp` |
+//! | `GET`, `HEAD .../whep` | 200 without a body, as `application/sdp`: what players know WHEP by |
 //! | `POST .../whep` | 201 with the answer, `Location` and `ETag` |
+//! | `GET .../whep/ID` | 204 |
 //! | `PATCH .../whep/ID` | 204: a browser's addresses are not needed, as it asks from them |
-//! | `DELETE .../whep/ID` | ends it |
+//! | `DELETE .../whep/ID` | 200, and ends it |
+//!
+//! What may go well later has `Retry-After`: a camera that sends nothing now (409), and limits (503
+//! and 429). 406 would mean that a description follows which the player is to answer, so an offer
+//! that does not fit the camera is refused with 422.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,7 +19,7 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
-use axum::http::header::{ALLOW, CONTENT_TYPE, ETAG, IF_MATCH, LOCATION};
+use axum::http::header::{ALLOW, CONTENT_TYPE, ETAG, IF_MATCH, LOCATION, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use evenkeel::serve::Peer;
@@ -31,6 +37,9 @@ use crate::watch::settings::Permission;
 pub(in crate::watch) const SDP: &str = "application/sdp";
 /// The kind of what is sent about addresses.
 pub(in crate::watch) const FRAGMENT: &str = "application/trickle-ice-sdpfrag";
+/// After how many seconds it is worth to ask again: a camera is connected to anew about then, and a
+/// session that was not ended is noticed.
+const RETRY_S: HeaderValue = HeaderValue::from_static("5");
 const ACCEPT_POST: HeaderName = HeaderName::from_static("accept-post");
 const ACCEPT_PATCH: HeaderName = HeaderName::from_static("accept-patch");
 
@@ -41,7 +50,6 @@ impl From<WhepError> for Problem {
             WhepError::Choice(ChoiceError::Offer(_))
             | WhepError::Peer(PeerError::Sdp(_) | PeerError::Refused(_))
             | WhepError::Contradiction => StatusCode::BAD_REQUEST,
-            WhepError::Choice(ChoiceError::NothingShared { .. }) => StatusCode::NOT_ACCEPTABLE,
             WhepError::Choice(_) => StatusCode::UNPROCESSABLE_ENTITY,
             WhepError::FullClient(_) => StatusCode::TOO_MANY_REQUESTS,
             WhepError::Subscribe(SubscribeError::Unknown(_)) => StatusCode::NOT_FOUND,
@@ -89,11 +97,34 @@ pub(in crate::watch) async fn options(
     served.check(&rights, Permission::Watch, &camera)?;
     webrtc(&served)?;
     let headers = [
-        (ALLOW, "OPTIONS, POST"),
+        (ALLOW, "GET, HEAD, OPTIONS, POST"),
         (ACCEPT_POST, SDP),
         (ACCEPT_PATCH, FRAGMENT),
     ];
-    Ok((StatusCode::NO_CONTENT, headers).into_response())
+    Ok((StatusCode::OK, headers).into_response())
+}
+
+/// That offers are taken here.
+pub(in crate::watch) async fn place(
+    State(served): State<Arc<Served>>,
+    Extension(rights): Extension<Rights>,
+    Path(camera): Path<String>,
+) -> Result<Response, Problem> {
+    served.check(&rights, Permission::Watch, &camera)?;
+    webrtc(&served)?;
+    Ok([(CONTENT_TYPE, SDP), (ACCEPT_POST, SDP)].into_response())
+}
+
+/// That there is such a session.
+pub(in crate::watch) async fn session(
+    State(served): State<Arc<Served>>,
+    Extension(rights): Extension<Rights>,
+    Path((camera, id)): Path<(String, String)>,
+) -> Result<StatusCode, Problem> {
+    served.check(&rights, Permission::Watch, &camera)?;
+    let key = Key { camera, id };
+    let user = webrtc(&served)?.port().user(&key);
+    user.map_or_else(|| Err(none_of(&key)), |_| Ok(StatusCode::NO_CONTENT))
 }
 
 pub(in crate::watch) async fn offer(
@@ -107,7 +138,11 @@ pub(in crate::watch) async fn offer(
     served.check(&rights, Permission::Watch, &camera)?;
     let webrtc = webrtc(&served)?;
     check_kind(&headers, SDP)?;
-    let Begun { key, user, answer } = webrtc.offer(&camera, address.ip(), text(&body)?).await?;
+    let begun = webrtc.offer(&camera, address.ip(), text(&body)?).await;
+    let Begun { key, user, answer } = match begun {
+        Ok(begun) => begun,
+        Err(error) => return Ok(refused(error)),
+    };
     let location = format!("/api/cameras/{}/whep/{}", key.camera, key.id);
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(SDP));
@@ -119,6 +154,21 @@ pub(in crate::watch) async fn offer(
         }
     }
     Ok((StatusCode::CREATED, headers, answer).into_response())
+}
+
+fn refused(error: WhepError) -> Response {
+    let is_for_now = matches!(
+        error,
+        WhepError::NotLive
+            | WhepError::Full(_)
+            | WhepError::FullClient(_)
+            | WhepError::Subscribe(SubscribeError::Full(_))
+    );
+    let mut answer = Problem::from(error).into_response();
+    if is_for_now {
+        answer.headers_mut().insert(RETRY_AFTER, RETRY_S);
+    }
+    answer
 }
 
 fn none_of(key: &Key) -> Problem {

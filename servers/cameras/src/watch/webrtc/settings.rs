@@ -4,8 +4,12 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::Deserialize;
 
+use super::origins::is_origin;
+
 /// Addresses that are offered at most: browsers try each of them.
 const HOSTS_MAX: usize = 8;
+/// Origins, each of which is compared with that of a request.
+const ORIGINS_MAX: usize = 16;
 
 /// The settings.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -16,6 +20,8 @@ pub struct Settings {
     /// Where browsers reach this machine: IP addresses, with a port if it is another one than that
     /// of `listen`. Without any, `listen` has to name an address.
     pub hosts: Vec<String>,
+    /// Pages of other servers that may watch, as browsers name their origins.
+    pub origins: Vec<String>,
     /// Sessions at once.
     pub sessions_max: usize,
     /// The same of one address, or of one network of IPv6 with 64 bits.
@@ -27,6 +33,7 @@ impl Default for Settings {
         Self {
             listen: "0.0.0.0:8189".to_owned(),
             hosts: Vec::new(),
+            origins: Vec::new(),
             sessions_max: 100,
             sessions_per_client_max: 16,
         }
@@ -69,6 +76,15 @@ pub enum SettingsError {
     /// There are too many.
     #[error("watch.webrtc.hosts has {0} addresses; {HOSTS_MAX} at most, as browsers try each")]
     TooMany(usize),
+    /// An origin is none.
+    #[error(
+        "watch.webrtc.origins: {0:?} is no origin of pages; write the beginning of their address \
+         as browsers send it, such as https://player.example: in small letters, and without a path"
+    )]
+    Origin(String),
+    /// There are too many.
+    #[error("watch.webrtc.origins has {0} origins; {ORIGINS_MAX} at most")]
+    TooManyOrigins(usize),
 }
 
 /// Settings that are good.
@@ -90,6 +106,12 @@ impl Settings {
             (self.listen.parse()).map_err(|_| SettingsError::Listen(self.listen.clone()))?;
         if self.hosts.len() > HOSTS_MAX {
             return Err(SettingsError::TooMany(self.hosts.len()));
+        }
+        if self.origins.len() > ORIGINS_MAX {
+            return Err(SettingsError::TooManyOrigins(self.origins.len()));
+        }
+        if let Some(wrong) = self.origins.iter().find(|it| !is_origin(it)) {
+            return Err(SettingsError::Origin(wrong.clone()));
         }
         let mut hosts = Vec::new();
         for text in &self.hosts {
@@ -154,6 +176,27 @@ mod tests {
         assert_eq!(places.candidates(7), ["127.0.0.1:7".parse().unwrap()]);
         let both = with("[::]:8189", &["192.0.2.7", "2001:db8::7"]).unwrap();
         assert_eq!(both.candidates(8189).len(), 2);
+    }
+
+    #[test]
+    fn what_is_no_origin_is_refused_with_its_name() {
+        let with = |origins: Vec<String>| {
+            let settings = Settings {
+                listen: "127.0.0.1:0".to_owned(),
+                origins,
+                ..Settings::default()
+            };
+            settings.places().map(|_| ())
+        };
+        let good = "https://player.example".to_owned();
+        assert_eq!(with(vec![good.clone(); 16]), Ok(()));
+        let many = with(vec![good.clone(); 17]);
+        assert_eq!(many, Err(SettingsError::TooManyOrigins(17)));
+        let any = "*".to_owned();
+        assert_eq!(
+            with(vec![good, any.clone()]),
+            Err(SettingsError::Origin(any))
+        );
     }
 
     #[test]
