@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use evenkeel::time::Instant;
 
+use super::waste::Waste;
 use crate::hub::{Hub, PublishError, Publisher};
 use crate::media::Track;
 use crate::rtp::order::Patience;
@@ -43,6 +44,7 @@ pub struct Feed {
     tracks: Vec<Track>,
     publisher: Option<Publisher>,
     received: Vec<Received>,
+    waste: Waste,
     /// Of each track, what was lost and what came at the last report.
     reported: Vec<(u64, u64)>,
     /// The number of this receiver in reports.
@@ -71,6 +73,7 @@ impl Feed {
             tracks: Vec::new(),
             publisher: None,
             received: Vec::new(),
+            waste: Waste::default(),
             reported: vec![(0, 0); offers.len()],
             ssrc: super::random(),
         }
@@ -83,12 +86,18 @@ impl Feed {
     /// [`PublishError`]: the hub does not take this session.
     pub fn packet(&mut self, track: usize, bytes: &Bytes) -> Result<(), PublishError> {
         let now = self.began.elapsed();
+        self.waste.came(bytes.len());
         let Some(receiver) = self.receivers.get_mut(track) else {
             return Ok(());
         };
         // The counts say what there was of these.
         let _ = receiver.receive(bytes, now, &mut self.received);
         self.pass()
+    }
+
+    /// So many bytes came that are no packet of a track. They lie beside such.
+    pub fn skip(&mut self, bytes: usize) {
+        self.waste.came(bytes);
     }
 
     /// Gives up packets that have been waited for too long.
@@ -165,7 +174,8 @@ impl Feed {
         for received in received.drain(..) {
             match received {
                 Received::Codec(_) => self.change(),
-                Received::Sample(sample) => {
+                Received::Sample(mut sample) => {
+                    sample.data = self.waste.keep(sample.data);
                     if self.publisher.is_none() {
                         outcome = outcome.and(self.begin());
                     }

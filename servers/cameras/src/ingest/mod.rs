@@ -12,6 +12,7 @@
 //! - [`backoff`]: how long a pause is.
 //! - [`session`]: one connection to a camera; `talk`: what is asked and answered on it.
 //! - [`feed`]: from packets to the hub; publishers have one too.
+//!   `waste`: what of it is copied, so that nothing beside it is kept.
 //! - [`datagrams`]: the sockets of a camera that sends by UDP.
 //! - [`status`]: what a camera's task does.
 
@@ -22,10 +23,11 @@ pub mod feed;
 pub mod session;
 pub mod status;
 mod talk;
+mod waste;
 
 pub use error::IngestError;
 pub use feed::Feed;
-pub use status::{State, Status, Watched};
+pub use status::{Claim, State, Status, Watched};
 
 use std::sync::Arc;
 

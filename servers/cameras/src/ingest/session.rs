@@ -283,14 +283,18 @@ impl Receiving<'_> {
                     };
                     if let Some(track) = self.playing.transports.iter().position(of_channel) {
                         self.packet(track, &bytes)?;
+                    } else {
+                        self.feed.skip(talk.wire.frame_len());
                     }
                 }
                 Frame::Message(Message::Response(response)) => {
+                    self.feed.skip(talk.wire.frame_len());
                     if let Step::Send(bytes) = client.answer(&response)? {
                         talk.send(&bytes).await?;
                     }
                 }
                 Frame::Message(Message::Request(request)) => {
+                    self.feed.skip(talk.wire.frame_len());
                     talk.send(&answer_to(&request)).await?;
                 }
                 Frame::Message(Message::Data(_)) => {}

@@ -60,6 +60,29 @@ struct Kept {
     session: Counts,
     /// A packet came in it.
     was_good: bool,
+    /// A publisher has it.
+    is_claimed: bool,
+}
+
+/// What the one publisher of a camera has: others do not change its status meanwhile. The camera is
+/// expected again when this is dropped.
+#[derive(Debug)]
+pub struct Claim {
+    status: Arc<Status>,
+}
+
+impl Claim {
+    /// The status that was claimed.
+    pub fn status(&self) -> &Arc<Status> {
+        &self.status
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.status.set(State::Expecting);
+        self.status.kept().is_claimed = false;
+    }
 }
 
 impl Status {
@@ -68,6 +91,17 @@ impl Status {
         let status = Self::default();
         status.set(state);
         Arc::new(status)
+    }
+
+    /// For a publisher that begins; `None` if there is one.
+    pub fn claim(self: &Arc<Self>) -> Option<Claim> {
+        let was_claimed = std::mem::replace(&mut self.kept().is_claimed, true);
+        if was_claimed {
+            return None;
+        }
+        self.set(State::Receiving);
+        let status = Arc::clone(self);
+        Some(Claim { status })
     }
 
     /// It is at something else.

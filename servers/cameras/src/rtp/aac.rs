@@ -2,12 +2,19 @@
 
 use bytes::Bytes;
 
-use super::depacketizer::{Malformed, SAMPLE_MAX, Unit};
+use super::depacketizer::{Malformed, Unit, check_size};
 use super::order::Ordered;
 use crate::media::aac::AudioConfig;
 use crate::media::{Bits, Codec, Data};
 
 const NAME: &str = "AAC";
+
+/// The largest access unit. Of 48 channels, the most there are, each has 768 bytes at most.
+const ACCESS_UNIT_MAX: usize = 48 * 768;
+
+/// The most access units of a payload: ten seconds of sound. Each costs some hundred bytes, and may
+/// have one.
+const ACCESS_UNITS_MAX: usize = 512;
 
 /// Makes access units.
 #[derive(Debug)]
@@ -106,6 +113,13 @@ impl Aac {
                     what: "interleaved access units are not supported",
                 });
             }
+            if sizes.len() == ACCESS_UNITS_MAX {
+                return Err(Malformed::Large {
+                    codec: NAME,
+                    max: ACCESS_UNITS_MAX,
+                    what: "access units in a payload",
+                });
+            }
             sizes.push(size as usize);
             left -= size_bits + index_bits;
             index_bits = delta_bits;
@@ -140,7 +154,15 @@ impl Aac {
         let is_good = !is_empty
             && fragments.timestamp == packet.timestamp
             && fragments.size == size
-            && fragments.bytes <= size.min(SAMPLE_MAX)
+            && fragments.bytes <= size
+            && check_size(
+                NAME,
+                size,
+                ACCESS_UNIT_MAX,
+                fragments.pieces.len(),
+                "pieces",
+            )
+            .is_ok()
             && (!packet.marker || fragments.bytes == size);
         if !is_good {
             self.fragments = None;

@@ -72,6 +72,28 @@ pub enum Malformed {
 /// The largest sample. A key frame of 8K pictures has some megabytes.
 pub const SAMPLE_MAX: usize = 16 << 20;
 
+/// The most pieces of a sample beside one for each 256 of its bytes. Payloads are no shorter than
+/// some hundred bytes but for the last ones, and each piece costs memory that its bytes do not say.
+pub(super) const PIECES_MAX: usize = 4_096;
+
+/// Fails if a sample of so many bytes has too many pieces, or if these are too many bytes.
+pub(super) fn check_size(
+    codec: &'static str,
+    bytes: usize,
+    bytes_max: usize,
+    pieces: usize,
+    what: &'static str,
+) -> Result<(), Malformed> {
+    let large = |max, what| Err(Malformed::Large { codec, max, what });
+    if bytes > bytes_max {
+        return large(bytes_max, "bytes");
+    }
+    if pieces > PIECES_MAX + bytes / 256 {
+        return large(PIECES_MAX, what);
+    }
+    Ok(())
+}
+
 /// How a track is packed, as its description says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Format {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::depacketizer::{Malformed, SAMPLE_MAX, Unit};
+use super::depacketizer::{Malformed, SAMPLE_MAX, Unit, check_size};
 use super::order::Ordered;
 use crate::media::{Codec, Data};
 use tables::Head;
@@ -97,14 +97,11 @@ impl Jpeg {
         }
         picture.bytes += rest.len();
         picture.pieces.push(rest);
-        if picture.bytes > SAMPLE_MAX {
+        let pieces = picture.pieces.len();
+        if let Err(large) = check_size(NAME, picture.bytes, SAMPLE_MAX, pieces, "pieces") {
             self.picture = None;
             *dropped += 1;
-            return Err(Malformed::Large {
-                codec: NAME,
-                max: SAMPLE_MAX,
-                what: "bytes",
-            });
+            return Err(large);
         }
         if packet.marker
             && let Some(picture) = self.picture.take()

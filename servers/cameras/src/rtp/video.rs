@@ -12,12 +12,9 @@ pub(super) use h265::H265;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::depacketizer::{Malformed, SAMPLE_MAX, Unit};
+use super::depacketizer::{Malformed, SAMPLE_MAX, Unit, check_size};
 use super::order::Ordered;
 use crate::media::{Codec, Data};
-
-/// The most NAL units of a picture. Encoders cut pictures in some dozens of slices at most.
-const UNITS_MAX: usize = 4_096;
 
 /// Room for as many fragments as most NAL units have.
 const PIECES: usize = 16;
@@ -288,21 +285,9 @@ impl Picture {
 
     /// Counts what is kept.
     fn grow<F: Format>(&mut self, bytes: usize) -> Result<(), Malformed> {
-        let large = |max, what| Malformed::Large {
-            codec: F::NAME,
-            max,
-            what,
-        };
         self.bytes += bytes;
-        if self.bytes > SAMPLE_MAX {
-            return Err(large(SAMPLE_MAX, "bytes"));
-        }
         self.units += 1;
-        // Pieces are no shorter than some hundred bytes but for the last ones.
-        if self.units > UNITS_MAX + self.bytes / 256 {
-            return Err(large(UNITS_MAX, "NAL units"));
-        }
-        Ok(())
+        check_size(F::NAME, self.bytes, SAMPLE_MAX, self.units, "NAL units")
     }
 
     /// Adds a NAL unit: `head` and then these pieces.

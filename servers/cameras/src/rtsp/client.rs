@@ -336,12 +336,9 @@ impl Client {
     fn redirect(response: &Response<Vec<u8>>) -> Result<Step, ClientError> {
         let location = response.header(&headers::LOCATION);
         let location = location.map_or("", |value| value.as_str().trim());
-        match Url::parse(location) {
-            Ok(url) if matches!(url.scheme(), "rtsp" | "rtsps") && url.has_host() => {
-                Ok(Step::Redirect(url))
-            }
-            _ => Err(ClientError::Location(location.to_owned())),
-        }
+        let url = address::parse(location);
+        let url = url.ok_or_else(|| ClientError::Location(location.to_owned()))?;
+        Ok(Step::Redirect(url))
     }
 
     fn notice_session(&mut self, response: &Response<Vec<u8>>) {
@@ -371,7 +368,8 @@ impl Client {
             .header(headers::CSEQ, self.cseq.to_string())
             .header(headers::USER_AGENT, AGENT);
         // The digest is of the address as it is written in the request.
-        let parsed = Url::parse(url).unwrap_or_else(|_| self.url.clone());
+        // One that a camera made up, of another sort, would be no word of a request.
+        let parsed = address::parse(url).unwrap_or_else(|| self.url.clone());
         let written = parsed.to_string();
         request = request.request_uri(parsed);
         for (header, value) in more {

@@ -48,6 +48,8 @@ pub struct Wire {
     buffer: BytesMut,
     /// Up to where there is no end of a head.
     searched: usize,
+    /// How long the last frame was.
+    len: usize,
 }
 
 impl Wire {
@@ -72,18 +74,26 @@ impl Wire {
         }
     }
 
+    /// The bytes that the last [`frame`](Self::frame) had in the stream.
+    pub fn frame_len(&self) -> usize {
+        self.len
+    }
+
     fn packet(&mut self) -> Option<Frame> {
         let &[_, channel, high, low] = self.buffer.first_chunk::<PACKET_HEAD>()?;
         let len = usize::from(u16::from_be_bytes([high, low]));
         if self.buffer.len() < PACKET_HEAD + len {
             return None;
         }
+        self.len = PACKET_HEAD + len;
         self.buffer.advance(PACKET_HEAD);
         let bytes = self.buffer.split_to(len).freeze();
         Some(Frame::Packet { channel, bytes })
     }
 
     fn message(&mut self) -> Result<Option<Frame>, WireError> {
+        // First, so that it does not matter whether more has come.
+        self.plausible()?;
         let from = self.searched.saturating_sub(3);
         let rest = &self.buffer[from..];
         let Some(end) = rest.windows(4).position(|window| window == b"\r\n\r\n") else {
@@ -91,7 +101,7 @@ impl Wire {
             if self.searched > HEAD_MAX {
                 return Err(WireError::Head);
             }
-            return self.plausible().map(|()| None);
+            return Ok(None);
         };
         let head = from + end + 4;
         if head > HEAD_MAX {
@@ -110,6 +120,7 @@ impl Wire {
         self.searched = 0;
         match Message::parse(&self.buffer[..len]) {
             Ok((message, used)) if used == len => {
+                self.len = len;
                 self.buffer.advance(len);
                 Ok(Some(Frame::Message(message)))
             }
@@ -203,6 +214,7 @@ mod tests {
         for nonsense in [
             &b"\x16\x03\x01"[..],
             b"GET / HTTP/1.1\r\n\r\n",
+            b"1OPTIONS * RTSP/1.0\r\n\r\n",
             b"DESCRIBE rtsp://a RTSP/1.0\r\nContent-Length: -1\r\n\r\n",
         ] {
             assert!(matches!(refused(nonsense), WireError::Nonsense(_)));

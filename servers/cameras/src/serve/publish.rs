@@ -11,7 +11,7 @@ use super::Shared;
 use super::connection::{Connection, End};
 use crate::ingest::datagrams::Datagrams;
 use crate::ingest::session::CHUNK;
-use crate::ingest::{Feed, IngestError, State, Status};
+use crate::ingest::{Claim, Feed, IngestError};
 use crate::rtp::order::Patience;
 use crate::rtsp::Frame;
 use crate::rtsp::sdp::Offer;
@@ -38,10 +38,11 @@ pub(super) async fn run(
     offers: &[Offer],
     set_up: &[SetUp],
 ) -> Result<(), End> {
-    let Some(status) = shared.cameras.publisher(camera) else {
+    // Another one may have begun since this one announced its streams.
+    let status = shared.cameras.publisher(camera);
+    let Some(claim) = status.and_then(|status| status.claim()) else {
         return Err(End::Over);
     };
-    status.set(State::Receiving);
     connection.hold_back(CHUNK, DELAY);
     let wanted: Vec<Offer> = set_up
         .iter()
@@ -55,7 +56,8 @@ pub(super) async fn run(
     };
     let mut publishing = Publishing {
         shared,
-        status: &status,
+        camera,
+        claim: &claim,
         feed: Feed::new(shared.cameras.hub(), camera, &wanted, patience),
         set_up,
         tracks,
@@ -64,9 +66,8 @@ pub(super) async fn run(
         reported: Instant::now(),
     };
     let (end, why) = publishing.go(connection, server, datagrams).await;
-    status.count(publishing.feed.counts());
-    status.ended(&Err(why));
-    status.set(State::Expecting);
+    claim.status().count(publishing.feed.counts());
+    claim.status().ended(&Err(why));
     Err(end)
 }
 
@@ -90,7 +91,8 @@ fn datagrams(connection: &mut Connection, set_up: &[SetUp]) -> (Option<Datagrams
 /// A publisher at work.
 struct Publishing<'a> {
     shared: &'a Arc<Shared>,
-    status: &'a Status,
+    camera: &'a str,
+    claim: &'a Claim,
     feed: Feed,
     set_up: &'a [SetUp],
     /// Of each pair of sockets, the track.
@@ -143,10 +145,14 @@ impl Publishing<'_> {
                     |set_up: &SetUp| set_up.ports.is_none() && set_up.channels.0 == channel;
                 match self.set_up.iter().position(of_channel) {
                     Some(track) => self.packet(track, &bytes),
-                    None => Ok(()),
+                    None => {
+                        self.feed.skip(connection.wire.frame_len());
+                        Ok(())
+                    }
                 }
             }
             Frame::Message(Message::Request(request)) => {
+                self.feed.skip(connection.wire.frame_len());
                 if self.tracks.is_empty() {
                     // In the connection whatever comes says that it holds.
                     self.heard = Instant::now();
@@ -174,8 +180,12 @@ impl Publishing<'_> {
     }
 
     fn count(&self) -> Result<(), Over> {
-        self.status.count(self.feed.counts());
-        match self.feed.is_removed() {
+        let status = self.claim.status();
+        status.count(self.feed.counts());
+        // A camera of another configuration has another status, and is to be taken anew.
+        let now = self.shared.cameras.publisher(self.camera);
+        let is_same = now.is_some_and(|now| Arc::ptr_eq(&now, status));
+        match self.feed.is_removed() || !is_same {
             true => Err((End::Over, IngestError::Ended)),
             false => Ok(()),
         }

@@ -5,6 +5,8 @@ use std::net::UdpSocket;
 
 use super::support::{Client, Program, until};
 
+const WATCH: &str = "[watch]\nlisten = \"127.0.0.1:0\"\n";
+
 fn announced() -> String {
     super::support::description()
 }
@@ -93,6 +95,41 @@ fn what_is_published_is_watched() {
             .status
             == 200
     });
+}
+
+#[test]
+fn a_publisher_that_comes_second_changes_nothing() {
+    let program = Program::start(&format!("{WATCH}[camera.gate]\n"));
+    let mut first = publisher(&program);
+    let mut second = publisher(&program);
+    second.ended();
+    let ingest = |program: &Program| program.camera("gate")["details"]["ingest"].clone();
+    let next = send(&mut first, 0);
+    until("the first is received", || {
+        let ingest = ingest(&program);
+        ingest["state"] == "receiving" && ingest["failures"] == 0
+    });
+    send(&mut first, next);
+    let url = program.url("gate");
+    assert_eq!(first.ask("TEARDOWN", &url, "").status, 200);
+    until("the camera is expected again", || {
+        ingest(&program)["state"] == "expecting"
+    });
+}
+
+#[test]
+fn a_publisher_ends_when_its_camera_is_of_another_configuration() {
+    let program = Program::start(&format!("{WATCH}[camera.gate]\n"));
+    let mut publisher = publisher(&program);
+    send(&mut publisher, 0);
+    until("it is live", || program.camera("gate")["state"] == "live");
+    program.rewrite(&format!(
+        "{WATCH}[camera.gate]\nurl = \"rtsp://127.0.0.1:9/\"\n"
+    ));
+    let (status, changes) = program.api("POST", "/api/reload", &serde_json::Value::Null);
+    assert_eq!(status, 200, "{changes}");
+    assert_eq!(changes["changed"], serde_json::json!(["gate"]));
+    publisher.ended();
 }
 
 #[test]

@@ -454,3 +454,45 @@ fn a_picture_of_jpeg_is_a_file_again() {
     let (_, received) = receive(Format::Mjpeg, Patience::NONE, &packets);
     assert_eq!(received[0].data.joined(), file);
 }
+
+/// A sample in pieces of one byte would cost far more than its bytes.
+#[test]
+fn a_sample_has_a_largest_number_of_pieces() {
+    let jpeg = |offset: u32| {
+        let [_, o1, o2, o3] = offset.to_be_bytes();
+        vec![0, o1, o2, o3, 1, 60, 40, 30, 7]
+    };
+    // One access unit of 30 000 bytes, of which each payload brings one.
+    let aac_piece = vec![0, 32, 0x75, 0x30, 0, 0, 7];
+    let (_, Format::Aac { config, .. }) = aac() else {
+        panic!("it is of AAC");
+    };
+    let wide = Format::Aac {
+        config,
+        channels: 2,
+        size_bits: 16,
+        index_bits: 16,
+        delta_bits: 0,
+    };
+    for (format, payloads) in [
+        (Format::Mjpeg, (0..5_000).map(jpeg).collect::<Vec<_>>()),
+        (wide, vec![aac_piece; 5_000]),
+    ] {
+        let payloads: Vec<(&[u8], bool)> = payloads.iter().map(|it| (&it[..], false)).collect();
+        let (_, errors, depacketizer) = one(format.clone(), &payloads[..PIECES_MAX]);
+        assert_eq!((errors.len(), depacketizer.dropped()), (0, 0), "{format:?}");
+        let (_, errors, depacketizer) = one(format.clone(), &payloads);
+        assert!(!errors.is_empty(), "{format:?}");
+        assert_eq!(depacketizer.dropped(), 1, "{format:?}");
+    }
+    // As many access units as there may be in a payload, and one more.
+    for units in [512_usize, 513] {
+        let bits = (units * 16) as u16;
+        let mut payload = bits.to_be_bytes().to_vec();
+        payload.extend([0, 8].repeat(units));
+        payload.extend(vec![7; units]);
+        let (made, errors, _) = one(aac().1, &[(&payload, true)]);
+        let expected = if units == 512 { (512, 0) } else { (0, 1) };
+        assert_eq!((made.len(), errors.len()), expected);
+    }
+}

@@ -4,6 +4,13 @@ use rtsp_types::Url;
 
 use crate::rtsp::auth::Credentials;
 
+/// An address of a camera; `None` of any other.
+pub(super) fn parse(text: &str) -> Option<Url> {
+    let url = Url::parse(text).ok()?;
+    let is_ours = matches!(url.scheme(), "rtsp" | "rtsps") && url.has_host();
+    is_ours.then_some(url)
+}
+
 /// A name and a password that stand in the address itself.
 pub(super) fn credentials_of(url: &Url) -> Option<Credentials> {
     let user = decoded(url.username());

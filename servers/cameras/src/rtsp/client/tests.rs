@@ -122,6 +122,31 @@ fn credentials_are_given_when_they_are_asked_for() {
     );
 }
 
+#[test]
+fn addresses_that_a_camera_makes_up_are_no_words_of_requests() {
+    let text = String::from_utf8(described_at("seq: 7://192.0.2.1/base")).unwrap();
+    assert!(
+        text.starts_with("SETUP rtsp://192.0.2.1/a RTSP/1.0\r\n"),
+        "{text}"
+    );
+}
+
+/// What follows a description whose base this is.
+fn described_at(base: &str) -> Vec<u8> {
+    let mut client = client("rtsp://192.0.2.1/a");
+    client.answer(&response("RTSP/1.0 200 OK\n")).unwrap();
+    let len = SDP.len();
+    let head =
+        format!("RTSP/1.0 200 OK\r\nContent-Base: {base}\r\nContent-Length: {len}\r\n\r\n{SDP}");
+    let Ok((Message::Response(described), _)) = Message::parse(head.as_bytes()) else {
+        panic!("{head} is an answer");
+    };
+    let Step::Described(description) = client.answer(&described).unwrap() else {
+        panic!("it is described");
+    };
+    client.set_up(&description, &Wanted::Tcp).unwrap()
+}
+
 /// A camera whose nonces are stale at once does not keep us asking for ever.
 #[test]
 fn stale_nonces_have_an_end() {

@@ -153,7 +153,13 @@ impl Peer {
             video: line(&choice.video),
             sound: line(&choice.sound),
         };
-        Ok((peer, answer.to_sdp_string()))
+        let answer = answer.to_sdp_string();
+        // The library leaves out what it does not know; browsers refuse such an answer.
+        if media(&answer) != media(&choice.offer) {
+            let kinds = "it has media of an unknown kind; offer video, audio or both";
+            return Err(PeerError::Sdp(kinds.to_owned()));
+        }
+        Ok((peer, answer))
     }
 
     /// Takes a datagram. Whether it is one of this session.
@@ -259,6 +265,11 @@ impl Peer {
     pub fn is_alive(&self) -> bool {
         self.rtc.is_alive()
     }
+}
+
+/// How many media a description has.
+fn media(text: &str) -> usize {
+    text.lines().filter(|line| line.starts_with("m=")).count()
 }
 
 /// What the library says of a description, without the places in memory that it adds.

@@ -223,6 +223,21 @@ fn a_browser_asks_for_a_key_frame_and_says_goodbye() {
 }
 
 #[test]
+fn media_of_an_unknown_kind_are_refused_since_they_cannot_be_answered() {
+    let now = evenkeel::time::Instant::now().into();
+    let (_, offer, _) = Browser::offering(now);
+    let refused = |offer: &str| {
+        let choice = Choice::of(offer, &[h264(66, 0x40)]).unwrap();
+        let candidates = [SERVER.parse().unwrap()];
+        let answered = Peer::answer(&choice, identity(), &candidates, 1, now);
+        answered.err().map(|error| error.to_string())
+    };
+    assert_eq!(refused(&offer), None);
+    let error = refused(&offer.replace("m=audio", "m=smell")).unwrap();
+    assert!(error.contains("offer video, audio or both"), "{error}");
+}
+
+#[test]
 fn a_browser_is_told_that_it_is_over() {
     let mut pair = Pair::of(&[h264(66, 0x40)]);
     pair.connect();
