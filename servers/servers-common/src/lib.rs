@@ -4,11 +4,13 @@
 //! - [`values`]: how times and sizes are written in one.
 //! - [`slots`]: who may have how many connections.
 //! - [`counters`]: what was counted, for reports.
+//! - [`properties`]: what holds for all bytes that come from outside, and bytes made up for it.
 //! - [`watch`]: whether files have changed since they were read.
 //! - `testing`, by its feature: programs and certificates for the tests of servers.
 
 pub mod config;
 pub mod counters;
+pub mod properties;
 pub mod slots;
 #[cfg(feature = "testing")]
 pub mod testing;

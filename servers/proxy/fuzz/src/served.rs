@@ -16,8 +16,9 @@ use std::time::Duration;
 use evenkeel::runtime::Builder;
 use proxy::config;
 use proxy::server::Server;
+use servers_common::properties::Property;
 
-use crate::properties::{Property, headers, requests};
+use crate::properties::{headers, requests};
 
 /// Whatever bytes a connection has, others are served.
 pub(crate) const CONNECTION: Property = Property {

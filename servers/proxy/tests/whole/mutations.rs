@@ -9,72 +9,14 @@
 //! cargo xtask fuzz request --seconds 600
 //! ```
 
-use super::properties::{
-    ANSWER, CHUNKS, CONFIGURATION, CONVERSION, PROXY_HEADER, Property, REQUEST,
-};
+use servers_common::properties::Property;
 
-/// Numbers that look random, the same ones for the same seed.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() % (end.max(1) as u64)).unwrap()
-    }
-}
-
-/// Bytes that mean something somewhere.
-const TELLING: &[u8] = b"\r\n\t :;,=\"'\\{}[]()#!%@/?&+-_.0149aAxXzZ\0\x0b\x0c\x7f\x80\xff";
-
-/// One of these, changed in some places, or put together from two.
-fn changed(random: &mut Random, from: &[Vec<u8>]) -> Vec<u8> {
-    let mut bytes = from[random.below(from.len())].clone();
-    if random.below(4) == 0 {
-        let other = &from[random.below(from.len())];
-        bytes.truncate(random.below(bytes.len() + 1));
-        bytes.extend_from_slice(&other[random.below(other.len() + 1)..]);
-    }
-    for _ in 0..=random.below(4) {
-        let at = random.below(bytes.len() + 1);
-        let telling = TELLING[random.below(TELLING.len())];
-        match random.below(5) {
-            0 => bytes.insert(at, telling),
-            1 if at < bytes.len() => bytes[at] = telling,
-            2 if at < bytes.len() => drop(bytes.remove(at)),
-            3 => {
-                let end = (at + random.below(24)).min(bytes.len());
-                let part = bytes[at..end].to_vec();
-                let to = random.below(bytes.len() + 1);
-                bytes.splice(to..to, part);
-            }
-            _ => {
-                let end = (at + random.below(24)).min(bytes.len());
-                bytes.drain(at..end);
-            }
-        }
-    }
-    bytes
-}
-
-fn setting(name: &str, default: u64) -> u64 {
-    let text = std::env::var(name).ok();
-    text.map_or(default, |text| text.parse().expect("a number"))
-}
+use super::properties::{ANSWER, CHUNKS, CONFIGURATION, CONVERSION, PROXY_HEADER, REQUEST};
 
 /// Checks it with so many changed ones, or as many as the environment asks for, of which some have
 /// to be taken.
 fn holds(usual: u64, taken_min: usize, property: &Property) {
-    let mut random = Random(setting("EVENKEEL_SEED", 1) | 1 << 40);
-    let from = (property.seeds)();
-    let all = 0..setting("EVENKEEL_MUTATIONS", usual);
-    let taken = all.filter(|_| (property.check)(&changed(&mut random, &from)));
-    let (name, taken) = (property.name, taken.count());
+    let (name, taken) = (property.name, property.holds(usual));
     assert!(taken >= taken_min, "{name}: only {taken} were taken");
 }
 

@@ -1,53 +1,28 @@
 //! What holds for all bytes that a peer or an operator may send, for mutations and for fuzzing.
-//!
-//! Each property has bytes to begin with, and a check that panics where it does not hold. What a
-//! check needs to choose, such as where bytes are cut, follows from the bytes, so that a failure is
-//! found again.
 
 use bytes::BytesMut;
 use proxy::config::{self, ForwardedFor};
 use proxy::convert::convert;
 use proxy::http::{Decoder, Framing, HeadEnd, OfRequest, Recode, Request, Response, storage};
 use proxy::proxy_protocol;
+use servers_common::properties::{Property, chosen};
 
 use super::readings::corpus;
 use super::readings::reader::readings;
 
-/// Bytes to begin with, and the check, which returns whether the bytes were taken.
-pub(crate) struct Property {
-    pub(crate) name: &'static str,
-    pub(crate) seeds: fn() -> Vec<Vec<u8>>,
-    pub(crate) check: fn(&[u8]) -> bool,
-}
-
 /// A request that is taken is written so that all read it alike.
-pub(crate) const REQUEST: Property = property("request", requests, request);
+pub(crate) const REQUEST: Property = Property::new("request", requests, request);
 /// An answer is taken or refused.
-pub(crate) const ANSWER: Property = property("answer", answers, answer);
+pub(crate) const ANSWER: Property = Property::new("answer", answers, answer);
 /// Chunks are read alike however they are cut, and what is passed on too.
-pub(crate) const CHUNKS: Property = property("chunks", bodies, chunks);
+pub(crate) const CHUNKS: Property = Property::new("chunks", bodies, chunks);
 /// A header of the PROXY protocol is the same when more follows.
-pub(crate) const PROXY_HEADER: Property = property("proxy-header", headers, header);
+pub(crate) const PROXY_HEADER: Property = Property::new("proxy-header", headers, header);
 /// A configuration is taken, or every error has its line.
-pub(crate) const CONFIGURATION: Property = property("configuration", configurations, configuration);
+pub(crate) const CONFIGURATION: Property =
+    Property::new("configuration", configurations, configuration);
 /// What is converted without an error is a configuration.
-pub(crate) const CONVERSION: Property = property("conversion", of_haproxy, conversion);
-
-const fn property(
-    name: &'static str,
-    seeds: fn() -> Vec<Vec<u8>>,
-    check: fn(&[u8]) -> bool,
-) -> Property {
-    Property { name, seeds, check }
-}
-
-/// A number that follows from the bytes.
-fn chosen(bytes: &[u8], below: usize) -> usize {
-    let mixed = bytes.iter().fold(7_usize, |all, &byte| {
-        all.wrapping_mul(31).wrapping_add(usize::from(byte))
-    });
-    mixed % below.max(1)
-}
+pub(crate) const CONVERSION: Property = Property::new("conversion", of_haproxy, conversion);
 
 fn owned<const N: usize>(texts: [&str; N]) -> Vec<Vec<u8>> {
     texts.map(|text| text.as_bytes().to_vec()).to_vec()
