@@ -1,6 +1,7 @@
-//! `cargo xtask fuzz`: properties of the proxy with bytes that libFuzzer makes up.
+//! `cargo xtask fuzz`: properties of servers with bytes that libFuzzer makes up.
 //!
-//! The program is `servers/proxy/fuzz`, built with what libFuzzer needs to see which code its bytes
+//! The program is `servers/proxy/fuzz`, or that of the server that stands before a colon, as in
+//! `cameras:media`; it is built with what libFuzzer needs to see which code its bytes
 //! reach, and with AddressSanitizer. Some of that are switches of the compiler that are not stable,
 //! which `RUSTC_BOOTSTRAP` lets a stable one take. What is found and kept is in `target/fuzz`.
 
@@ -25,6 +26,7 @@ const FLAGS: &str = "--cfg evenkeel_fuzz -Zsanitizer=address \
 /// What to run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Options {
+    server: String,
     property: String,
     seconds: u64,
     /// Checks these, and looks for no others.
@@ -35,6 +37,7 @@ impl Options {
     /// Reads what follows `cargo xtask fuzz`.
     pub(crate) fn parse(words: &[&str]) -> Result<Self, String> {
         let mut options = Self {
+            server: "proxy".to_owned(),
             property: String::new(),
             seconds: SECONDS,
             files: Vec::new(),
@@ -51,7 +54,16 @@ impl Options {
                 _ if word.starts_with('-') => {
                     return Err(format!("`{word}` is not known; see `cargo xtask help`"));
                 }
-                _ if options.property.is_empty() => word.clone_into(&mut options.property),
+                _ if options.property.is_empty() => {
+                    let (server, property) = word.split_once(':').unwrap_or(("proxy", word));
+                    if !["proxy", "cameras"].contains(&server) {
+                        return Err(format!(
+                            "`{server}` has no properties; cameras and proxy have"
+                        ));
+                    }
+                    server.clone_into(&mut options.server);
+                    property.clone_into(&mut options.property);
+                }
                 _ => options.files.push(word.to_owned()),
             }
         }
@@ -64,9 +76,12 @@ impl Options {
 
 /// Looks for bytes for which the property does not hold.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let program = built()?;
+    let program = built(&options.server)?;
     let folder = cargo::target_dir().join("fuzz");
-    let [kept, found] = ["kept", "found"].map(|part| folder.join(part).join(&options.property));
+    let [kept, found] = ["kept", "found"].map(|part| {
+        let server = folder.join(part).join(&options.server);
+        server.join(&options.property)
+    });
     for folder in [&kept, &found] {
         let made = std::fs::create_dir_all(folder);
         made.with_context(|| format!("cannot make {}", folder.display()))?;
@@ -88,8 +103,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let status = status.with_context(|| format!("cannot start {}", program.display()))?;
     ensure!(
         status.success(),
-        "the property `{0}` does not hold ({status}); the bytes are in {1}, and `cargo xtask fuzz \
-         {0} FILE` checks them again",
+        "the property `{0}:{1}` does not hold ({status}); the bytes are in {2}, and `cargo xtask \
+         fuzz {0}:{1} FILE` checks them again",
+        options.server,
         options.property,
         found.display()
     );
@@ -97,7 +113,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 /// Builds the program for this machine.
-fn built() -> Result<PathBuf> {
+fn built(server: &str) -> Result<PathBuf> {
     let output = Command::new("rustc")
         .args(["--print", "host-tuple"])
         .output();
@@ -105,7 +121,8 @@ fn built() -> Result<PathBuf> {
     let target = String::from_utf8(output.stdout).context("rustc's answer is not UTF-8")?;
     let target = target.trim();
     let folder = cargo::target_dir().join("fuzz");
-    Cargo::new("build --release --package proxy-fuzz")
+    let program = format!("{server}-fuzz");
+    Cargo::new(&format!("build --release --package {program}"))
         // It has to be named: else the flags would be for build scripts, too.
         .arg("--target")
         .arg(target)
@@ -113,7 +130,7 @@ fn built() -> Result<PathBuf> {
         .env("RUSTFLAGS", FLAGS)
         .target_dir(&folder)?
         .run()?;
-    Ok(folder.join(target).join("release/proxy-fuzz"))
+    Ok(folder.join(target).join("release").join(program))
 }
 
 #[cfg(test)]
@@ -129,6 +146,10 @@ mod tests {
             ("request", SECONDS)
         );
         assert_eq!(parsed("chunks --seconds 5").unwrap().seconds, 5);
+        let media = parsed("cameras:media").unwrap();
+        assert_eq!((&*media.server, &*media.property), ("cameras", "media"));
+        let error = parsed("txlog:records").unwrap_err();
+        assert!(error.contains("has no properties"), "{error}");
         assert_eq!(parsed("chunks a b").unwrap().files, ["a", "b"]);
         assert!(parsed("").unwrap_err().contains("name a property"));
         for wrong in ["chunks --seconds 0", "chunks --seconds", "chunks --fast"] {

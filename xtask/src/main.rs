@@ -148,8 +148,11 @@ What the project checks of itself.
     cargo xtask fuzz PROPERTY [--seconds N] [FILE...]
                              bytes that libFuzzer makes up, for a minute or N seconds: request,
                              answer, chunks, proxy-header, configuration, conversion, and
-                             connection, for a whole proxy; FILEs are checked again; Linux with
-                             glibc, a C++ compiler, and a stable toolchain with AddressSanitizer
+                             connection, for a whole proxy; of the camera server cameras:wire,
+                             server, client, passwords, description, media, packets, index,
+                             recovery, configuration, offer and datagrams; FILEs are checked again;
+                             Linux with glibc, a C++ compiler, and a stable toolchain with
+                             AddressSanitizer
     cargo xtask features --each
                              as the step `features`, and each feature of evenkeel alone, and what
                              txlog says without NATS; after a change of features

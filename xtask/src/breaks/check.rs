@@ -80,9 +80,14 @@ fn exists(test: &Test, sources: &Sources) -> bool {
         Target::Lib | Target::Model | Target::Bin => vec!["src/".to_owned()],
         Target::File(file) => vec![format!("tests/{file}.rs"), format!("tests/{file}/")],
     };
+    // The properties of a server are in a folder of it.
+    let package = match test.package.strip_suffix("-fuzz") {
+        Some(server) => format!("{server}/fuzz"),
+        None => test.package.clone(),
+    };
     PACKAGES.iter().any(|folder| {
         inside.iter().any(|inside| {
-            let prefix = format!("{folder}/{}/{inside}", test.package);
+            let prefix = format!("{folder}/{package}/{inside}");
             let files = sources.range(prefix.clone()..);
             files
                 .take_while(|(path, _)| path.starts_with(&prefix))
