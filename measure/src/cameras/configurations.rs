@@ -46,10 +46,24 @@ pub fn of_ours(wanted: Wanted<'_>, process: &str) -> String {
 
 /// Of MediaMTX by its defaults for recording, with nothing that ours has not.
 pub fn of_mediamtx(wanted: Wanted<'_>) -> String {
+    mediamtx(wanted, "webrtc: no\n")
+}
+
+/// The same with WebRTC: where it is asked over HTTP, and where its datagrams go.
+pub fn of_mediamtx_with_webrtc(wanted: Wanted<'_>, asked: SocketAddr, media: SocketAddr) -> String {
+    let host = media.ip();
+    let webrtc = format!(
+        "webrtc: yes\nwebrtcAddress: {asked}\nwebrtcLocalUDPAddress: {media}\n\
+         webrtcIPsFromInterfaces: no\nwebrtcAdditionalHosts: [{host}]\n"
+    );
+    mediamtx(wanted, &webrtc)
+}
+
+fn mediamtx(wanted: Wanted<'_>, webrtc: &str) -> String {
     let (rtsp, http) = (wanted.rtsp, wanted.http);
     let mut text = format!(
         "logLevel: error\nrtspAddress: {rtsp}\nrtspTransports: [tcp]\nrtmp: no\nhls: no\n\
-         webrtc: no\nsrt: no\napi: yes\napiAddress: {http}\npathDefaults:\n  record: yes\n\
+         {webrtc}srt: no\napi: yes\napiAddress: {http}\npathDefaults:\n  record: yes\n\
          \x20 recordSegmentDuration: 60s\npaths:\n"
     );
     for camera in 0..wanted.cameras {

@@ -14,7 +14,7 @@ use std::error::Error;
 use std::time::Duration;
 
 pub use api::{Api, Camera};
-pub use configurations::{Wanted, of_mediamtx, of_ours};
+pub use configurations::{Wanted, of_mediamtx, of_mediamtx_with_webrtc, of_ours};
 
 /// What viewers and programs cannot go on with.
 pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;

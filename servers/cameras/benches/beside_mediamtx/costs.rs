@@ -85,7 +85,7 @@ fn mediamtx(arguments: &Arguments) -> Result<Option<Cost>> {
     let directory = arguments.scratch()?;
     let simulator = Simulator::start(arguments.kbit)?;
     let cameras = arguments.cameras;
-    let server = Server::mediamtx(program, directory.path(), cameras, &simulator)?;
+    let server = Server::mediamtx(program, directory.path(), cameras, &simulator, false)?;
     server.wait(cameras)?;
     Ok(Some(cost(cameras, arguments.sample(), &server)?))
 }

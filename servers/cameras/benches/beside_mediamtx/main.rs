@@ -17,6 +17,7 @@ mod reload;
 mod rows;
 mod servers;
 mod sessions;
+mod webrtc;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -87,10 +88,13 @@ enum Part {
     Frozen,
     /// Costs of twice as many cameras
     Twice,
+    /// Live pictures by WebRTC
+    #[value(name = "webrtc")]
+    WebRtc,
 }
 
 impl Part {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Costs,
         Self::Api,
         Self::Delay,
@@ -99,6 +103,7 @@ impl Part {
         Self::Killed,
         Self::Frozen,
         Self::Twice,
+        Self::WebRtc,
     ];
 }
 
@@ -151,6 +156,9 @@ fn measure(arguments: &Arguments, rows: &mut Rows) -> Result<()> {
     }
     if arguments.wants(Part::Twice) {
         costs::twice(arguments, rows)?;
+    }
+    if arguments.wants(Part::WebRtc) {
+        webrtc::beside(arguments, rows)?;
     }
     Ok(())
 }

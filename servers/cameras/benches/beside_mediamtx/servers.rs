@@ -1,13 +1,13 @@
 //! The two servers, each as a process by a configuration.
 
 use std::io::{BufRead, BufReader};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use evenkeel_measure::cameras::viewers::described;
-use evenkeel_measure::cameras::{Api, Wanted, of_mediamtx, of_ours};
+use evenkeel_measure::cameras::{Api, Wanted, of_mediamtx, of_mediamtx_with_webrtc, of_ours};
 
 use super::Result;
 use super::processes::{Simulator, until};
@@ -20,7 +20,13 @@ pub(crate) struct Server {
     pub(crate) rtsp: SocketAddr,
     /// Where ours is asked by HTTP.
     pub(crate) http: Option<SocketAddr>,
+    /// Where it is asked for WebRTC, and what is in front of a camera's name.
+    pub(crate) whep: Option<(SocketAddr, &'static str)>,
 }
+
+/// WebRTC of ours, for as many sessions of this machine as are wanted.
+const WEBRTC: &str = "[watch.webrtc]\nlisten = \"127.0.0.1:0\"\nsessions_max = 1000\n\
+                      sessions_per_client_max = 1000\n";
 
 /// What ours is to do.
 #[derive(Clone, Copy)]
@@ -52,7 +58,7 @@ impl Server {
             rtsp: any,
             http: any,
         };
-        let text = of_ours(wanted, &format!("real_time = {real_time}"));
+        let text = of_ours(wanted, &format!("real_time = {real_time}")) + WEBRTC;
         let file = directory.join("cameras.toml");
         std::fs::write(&file, text)?;
         let mut child = Command::new(env!("CARGO_BIN_EXE_evenkeel-cameras"))
@@ -76,15 +82,23 @@ impl Server {
             }
         }
         let rtsp = rtsp.ok_or("the server does not begin")?;
-        Ok(Self { child, rtsp, http })
+        let whep = http.map(|http| (http, "/api/cameras/"));
+        Ok(Self {
+            child,
+            rtsp,
+            http,
+            whep,
+        })
     }
 
-    /// MediaMTX by its defaults for recording, with nothing that ours has not.
+    /// MediaMTX by its defaults for recording, with nothing that ours has not. WebRTC costs it
+    /// something only where it is used.
     pub(crate) fn mediamtx(
         program: &Path,
         directory: &Path,
         cameras: u32,
         simulator: &Simulator,
+        has_webrtc: bool,
     ) -> Result<Self> {
         // It does not say which ports it got.
         let free = || TcpListener::bind("127.0.0.1:0")?.local_addr();
@@ -96,7 +110,12 @@ impl Server {
             rtsp,
             http: free()?,
         };
-        let text = of_mediamtx(wanted);
+        let asked = free()?;
+        let media = UdpSocket::bind("127.0.0.1:0")?.local_addr()?;
+        let text = match has_webrtc {
+            true => of_mediamtx_with_webrtc(wanted, asked, media),
+            false => of_mediamtx(wanted),
+        };
         let file = directory.join("mediamtx.yml");
         std::fs::write(&file, text)?;
         let child = Command::new(program)
@@ -109,6 +128,7 @@ impl Server {
             child,
             rtsp,
             http: None,
+            whep: has_webrtc.then_some((asked, "/")),
         })
     }
 
