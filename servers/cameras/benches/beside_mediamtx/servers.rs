@@ -118,7 +118,11 @@ impl Server {
         };
         let file = directory.join("mediamtx.yml");
         std::fs::write(&file, text)?;
-        let child = Command::new(program)
+        let found = std::fs::canonicalize(program)
+            .map_err(|error| format!("cannot find {}: {error}", program.display()))?;
+        // It leaves a certificate where it is started.
+        let child = Command::new(found)
+            .current_dir(directory)
             .arg(&file)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
