@@ -6,11 +6,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::book::{Book, BookError};
 use crate::cameras::{CameraStatus, Cameras};
 use crate::config::{Added, Config};
+use crate::ingest::status::Watched;
 use crate::record::disk::LocalDisk;
 use crate::record::recordings::RecordError;
 use crate::record::retention::CameraLimits;
@@ -170,27 +173,33 @@ fn tiers(config: &Config, recordings: &Recordings) -> Result<(), SiteError> {
     Ok(())
 }
 
+#[derive(Serialize)]
+struct Details<'a> {
+    url: Option<&'a str>,
+    ingest: &'a Watched,
+    memory: usize,
+}
+
 fn listed(status: CameraStatus) -> Listed {
-    let ingest = serde_json::to_value(&status.ingest).unwrap_or(Value::Null);
-    let text = |name: &str| ingest[name].as_str().map(str::to_owned);
-    let state = if status.is_live {
-        Some("live".to_owned())
-    } else {
-        text("state")
+    let details = Details {
+        url: status.url.as_deref(),
+        ingest: &status.ingest,
+        memory: status.memory,
+    };
+    let details = to_raw_value(&details).unwrap_or_else(|_| RawValue::NULL.to_owned());
+    let state = match status.is_live {
+        true => "live",
+        false => status.ingest.state.name(),
     };
     Listed {
         name: status.name,
-        state: state.unwrap_or_else(|| "offline".to_owned()),
-        error: text("last_error"),
-        details: json!({ "url": status.url, "ingest": ingest, "memory": status.memory }),
+        state: state.to_owned(),
+        error: status.ingest.last_error,
+        details,
     }
 }
 
 impl Catalog for Book {
-    fn list(&self) -> Vec<Listed> {
-        self.cameras().status().into_iter().map(listed).collect()
-    }
-
     fn one(&self, name: &str) -> Option<Listed> {
         self.cameras().status_of(name).map(listed)
     }

@@ -23,6 +23,19 @@ pub enum State {
     Expecting,
 }
 
+impl State {
+    /// Its name, which is also that in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Connecting => "connecting",
+            Self::Receiving => "receiving",
+            Self::Pausing => "pausing",
+            Self::Expecting => "expecting",
+        }
+    }
+}
+
 /// What can be said of a camera.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
@@ -154,4 +167,22 @@ fn add(watched: &mut Watched, counts: Counts) {
 fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(1, |since| since.as_millis() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::State;
+
+    #[test]
+    fn a_state_has_one_name() {
+        for state in [
+            State::Waiting,
+            State::Connecting,
+            State::Receiving,
+            State::Pausing,
+            State::Expecting,
+        ] {
+            assert_eq!(serde_json::to_value(state).unwrap(), state.name());
+        }
+    }
 }

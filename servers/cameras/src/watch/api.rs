@@ -1,6 +1,5 @@
 //! Cameras and recordings, for programs and the page.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
@@ -11,19 +10,18 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use evenkeel::task::yield_now;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::access::{COOKIE_NAME, Rights, secret};
-use super::routes::{Listed, Problem, Served, on_disk, refused};
+use super::described::described;
+use super::routes::{Problem, Served, on_disk, refused};
 use super::settings::Permission;
 use crate::hub::ChannelStatus;
-use crate::mp4::entry::rfc6381;
-use crate::record::gap::Gap;
 use crate::record::listing::{self, LISTED_MAX_MS};
 use crate::record::names::is_camera;
 use crate::record::protect::{self, NOTE_BYTES_MAX, Protection};
-use crate::record::recordings::CameraStatus;
 use crate::users::SESSION_TIME;
 
 /// So many cameras are described before others have their turn: some tenths of a millisecond.
@@ -59,6 +57,13 @@ impl Between {
         }
         Ok(between)
     }
+}
+
+/// All cameras. Each is text as soon as it was asked: a tree of 350 of them took milliseconds.
+#[derive(Serialize)]
+pub(super) struct Cameras {
+    now_ms: u64,
+    cameras: Vec<Box<RawValue>>,
 }
 
 #[derive(Deserialize)]
@@ -107,44 +112,28 @@ pub(super) async fn logout(State(served): App, headers: HeaderMap) -> Response {
 pub(super) async fn cameras(
     State(served): App,
     Extension(rights): Extension<Rights>,
-) -> Json<Value> {
-    let statuses = served.watch.hub.status();
-    let recorded = match &served.watch.recordings {
-        Some(recordings) => recordings.cameras_status(),
-        None => Vec::new(),
-    };
-    let recorded: BTreeMap<_, _> = (recorded.iter())
-        .map(|it| (it.camera.as_str(), it))
-        .collect();
-    let listed = served.watch.catalog.list();
-    let listed: BTreeMap<_, _> = listed.iter().map(|it| (it.name.as_str(), it)).collect();
-    let mut cameras: Vec<Value> = Vec::with_capacity(statuses.len());
+) -> Result<Json<Cameras>, Problem> {
+    let mut cameras = Vec::new();
     let seen = |status: &&ChannelStatus| rights.allow(Permission::Watch, &status.name);
-    for status in statuses.iter().filter(seen) {
+    for status in served.watch.hub.status().iter().filter(seen) {
         if cameras.len() % CAMERAS_AT_ONCE == CAMERAS_AT_ONCE - 1 {
             yield_now().await;
         }
-        let name = status.name.as_str();
-        let (recorded, listed) = (recorded.get(name), listed.get(name));
-        let camera = described(&served, status, recorded.copied(), listed.copied());
-        cameras.push(camera);
+        cameras.push(described(&served, status)?);
     }
-    Json(json!({ "now_ms": now_ms(), "cameras": cameras }))
+    let now_ms = now_ms();
+    Ok(Json(Cameras { now_ms, cameras }))
 }
 
 pub(super) async fn camera(
     State(served): App,
     Extension(rights): Extension<Rights>,
     Path(camera): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Box<RawValue>>, Problem> {
     served.check(&rights, Permission::Watch, &camera)?;
     let status = served.watch.hub.status_of(&camera);
     let status = status.ok_or_else(|| Problem::none_of(&camera))?;
-    let recordings = served.watch.recordings.as_ref();
-    let recorded = recordings.and_then(|recordings| recordings.status_of(&camera));
-    let listed = served.watch.catalog.one(&camera);
-    let (recorded, listed) = (recorded.as_ref(), listed.as_ref());
-    Ok(Json(described(&served, &status, recorded, listed)))
+    described(&served, &status).map(Json)
 }
 
 pub(super) async fn add(
@@ -301,78 +290,6 @@ pub(super) async fn reload(
     changes
         .map(Json)
         .map_err(|why| Problem(StatusCode::UNPROCESSABLE_ENTITY, why))
-}
-
-/// A camera, for programs and the page.
-fn described(
-    served: &Served,
-    status: &ChannelStatus,
-    recorded: Option<&CameraStatus>,
-    listed: Option<&Listed>,
-) -> Value {
-    let tracks = status.tracks.as_deref().unwrap_or_default();
-    let shown: Vec<Value> = (tracks.iter())
-        .map(|track| {
-            json!({
-                "codec": track.codec.name(),
-                "is_video": track.codec.is_video(),
-                "is_playable": rfc6381(track).is_some(),
-                "size": track.codec.size(),
-            })
-        })
-        .collect();
-    let now = served.watch.hub.now();
-    let seen = status.last_seen.map(|seen| {
-        let ago = now.monotonic.saturating_sub(seen.monotonic);
-        u64::try_from(ago.as_millis()).unwrap_or(u64::MAX)
-    });
-    let state = if status.tracks.is_some() {
-        "live"
-    } else {
-        "offline"
-    };
-    json!({
-        "name": status.name,
-        "state": listed.map_or(state, |listed| &listed.state),
-        "error": listed.and_then(|listed| listed.error.clone()),
-        "details": listed.map_or(Value::Null, |listed| listed.details.clone()),
-        "tracks": shown,
-        "silent_for_ms": seen,
-        "viewers": status.viewers,
-        "samples": status.samples,
-        "bytes": status.bytes,
-        "sessions": status.sessions,
-        "recording": recorded.map(recording),
-    })
-}
-
-fn recording(status: &CameraStatus) -> Value {
-    let reported = &status.reported;
-    let lost: serde_json::Map<String, Value> = (reported.lost.iter())
-        .filter(|(_, count)| *count > 0)
-        .map(|(reason, count)| (reason.name().to_owned(), json!(count)))
-        .collect();
-    let gap = |gap: &Gap| {
-        json!({
-            "from_ms": listing::ms(gap.from_us),
-            "until_ms": listing::ms(gap.until_us),
-            "reason": gap.reason,
-            "gops": gap.gops,
-        })
-    };
-    json!({
-        "volume": status.volume,
-        "bytes": status.bytes,
-        "oldest_ms": status.oldest_ms,
-        "waiting_gops": status.waiting.gops,
-        "waiting_bytes": status.waiting.bytes,
-        "busy_for_ms": reported.busy_for.map(|busy| busy.as_millis() as u64),
-        "error": reported.error,
-        "gops": reported.gops,
-        "written_bytes": reported.bytes,
-        "lost_gops": lost,
-        "gaps": reported.gaps.iter().map(gap).collect::<Vec<_>>(),
-    })
 }
 
 pub(super) fn failed(error: io::Error) -> Problem {

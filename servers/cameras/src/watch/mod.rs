@@ -6,7 +6,7 @@
 //!   calls them.
 //! - [`socket`]: parts over a WebSocket; [`media`]: parts, clips and pictures over HTTP;
 //!   [`webrtc`]: samples in datagrams.
-//! - [`api`]: cameras and recordings for programs; [`openapi`]: all requests, with their
+//! - [`api`]: cameras and recordings for programs, as they are `described`; [`openapi`]: all requests, with their
 //!   descriptions; [`routes`]: who is let through to them.
 //! - [`server`]: the listener with its limits; [`timed`]: clients that take nothing are cut off.
 //!
@@ -40,6 +40,7 @@
 
 pub mod access;
 pub mod api;
+mod described;
 pub mod live;
 pub mod media;
 pub mod openapi;

@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use evenkeel::time::timeout;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -46,18 +47,13 @@ pub struct Listed {
     /// What went wrong last.
     pub error: Option<String>,
     /// More, for people.
-    pub details: Value,
+    pub details: Box<RawValue>,
 }
 
 /// Who knows which cameras there are, and adds and removes them.
 pub trait Catalog: Send + Sync + 'static {
-    /// All cameras, by name.
-    fn list(&self) -> Vec<Listed>;
-
-    /// One of them.
-    fn one(&self, name: &str) -> Option<Listed> {
-        self.list().into_iter().find(|listed| listed.name == name)
-    }
+    /// A camera; `None` if it is not known here.
+    fn one(&self, name: &str) -> Option<Listed>;
 
     /// Adds a camera by what a request says, or changes one that was added so. The error is for
     /// whoever asks.
