@@ -67,7 +67,7 @@ impl Api {
         })
     }
 
-    /// What is there, which has to be JSON with a length.
+    /// What is there.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl Api {
         let request =
             format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n");
         self.stream.get_mut().write_all(request.as_bytes())?;
-        let (mut first, mut length) = (String::new(), 0);
+        let (mut first, mut length, mut is_chunked) = (String::new(), 0, false);
         loop {
             let mut line = String::new();
             if self.stream.read_line(&mut line)? == 0 {
@@ -98,22 +98,46 @@ impl Api {
             if first.is_empty() {
                 first.clone_from(&line);
             }
-            if let Some((name, value)) = line.split_once(':')
-                && name.eq_ignore_ascii_case("content-length")
-            {
-                length = value.trim().parse()?;
+            if let Some((name, value)) = line.split_once(':') {
+                if name.eq_ignore_ascii_case("content-length") {
+                    length = value.trim().parse()?;
+                }
+                is_chunked |= name.eq_ignore_ascii_case("transfer-encoding");
             }
             if line == "\r\n" {
                 break;
             }
         }
-        let mut body = vec![0; length];
-        self.stream.read_exact(&mut body)?;
+        let body = match is_chunked {
+            true => self.chunks()?,
+            false => self.exactly(length)?,
+        };
         if first.starts_with("HTTP/1.1 200") {
             return Ok(body);
         }
         let said = String::from_utf8_lossy(&body).into_owned();
         Err(format!("{path}: {} {said}", first.trim()).into())
+    }
+
+    fn exactly(&mut self, length: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        self.stream.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// A body in chunks, as MediaMTX has them for long answers; without trailers.
+    fn chunks(&mut self) -> Result<Vec<u8>> {
+        let mut body = Vec::new();
+        loop {
+            let mut line = String::new();
+            self.stream.read_line(&mut line)?;
+            let length = usize::from_str_radix(line.trim(), 16)?;
+            body.extend(self.exactly(length)?);
+            self.exactly(2)?;
+            if length == 0 {
+                return Ok(body);
+            }
+        }
     }
 
     /// All cameras of ours.

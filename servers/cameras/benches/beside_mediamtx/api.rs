@@ -1,4 +1,4 @@
-//! The interface for programs: how soon it says what it says.
+//! The interface for programs: how soon it says what it says, and how soon MediaMTX does.
 
 use std::time::{Duration, Instant};
 
@@ -60,9 +60,15 @@ pub(crate) fn pairs(server: &Server, simulator: &Simulator, rows: &mut Rows) -> 
     rows.figure("loaded, median", "ms", loaded);
     rows.at_most("loaded, 99 of 100", "ms", loaded_99, 2.0);
     rows.at_most("loaded to idle, of pairs", "", ratio, 1.2);
-    let list = ms(time(&mut api, "/api/cameras")?.percentile(99));
-    rows.figure("the list of all cameras, loaded, 99 of 100", "ms", list);
     Ok(())
+}
+
+/// How soon all cameras are listed while they send: the median, and 99 of 100.
+pub(crate) fn list(server: &Server, path: &str) -> Result<[f64; 2]> {
+    let mut api = server.api()?;
+    let _prompt = Prompt::become_so();
+    let list = time(&mut api, path)?;
+    Ok([50, 99].map(|percent| ms(list.percentile(percent))))
 }
 
 /// This thread in real time, until this is dropped; it takes root.

@@ -1,9 +1,11 @@
 //! What cameras cost while nothing goes wrong: processor time, memory, and what is lost.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use evenkeel_measure::cameras::Camera;
 use evenkeel_measure::cameras::viewers::watch;
+use evenkeel_measure::statistics::median;
 
 use super::processes::{Simulator, memory_mib, processor_s};
 use super::rows::Rows;
@@ -21,25 +23,37 @@ struct Cost {
     memory_mib: f64,
 }
 
+impl Cost {
+    fn median(of: &[Self]) -> Self {
+        let median = |figure: fn(&Self) -> f64| median(of.iter().map(figure)).unwrap_or(f64::NAN);
+        Self {
+            percent: median(|cost| cost.percent),
+            memory_mib: median(|cost| cost.memory_mib),
+        }
+    }
+}
+
 /// All that is measured with one server at work.
 pub(crate) fn one_server(arguments: &Arguments, rows: &mut Rows) -> Result<()> {
     let cameras = arguments.cameras;
     let directory = arguments.scratch()?;
     let simulator = Simulator::start(arguments.kbit)?;
-    let ours = arguments.ours(directory.path(), cameras, &simulator);
-    let server = Server::ours(ours)?;
+    let ours_of = arguments.ours(directory.path(), cameras, &simulator);
+    let server = Server::ours(ours_of)?;
     let began = server.wait(cameras)?;
     rows.figure("until all cameras are live", "s", began.as_secs_f64());
-    let mut spent = None;
+    let mut ours = None;
     if arguments.wants(Part::Costs) {
-        spent = Some(cost(cameras, arguments.sample(), &server)?);
+        ours = Some(cost(cameras, arguments.sample(), &server)?);
         losses(&server, cameras, rows, "")?;
     }
     if arguments.wants(Part::Delay) {
         delay::live(&server, cameras, rows)?;
     }
+    let mut listed = None;
     if arguments.wants(Part::Api) {
         api::pairs(&server, &simulator, rows)?;
+        listed = Some(api::list(&server, "/api/cameras")?);
     }
     if arguments.wants(Part::Reload) {
         reload::reloads(&server, directory.path(), rows)?;
@@ -48,14 +62,67 @@ pub(crate) fn one_server(arguments: &Arguments, rows: &mut Rows) -> Result<()> {
         sessions::memory(&server, arguments.sessions, rows)?;
     }
     if arguments.wants(Part::Killed) {
-        faults::killed(server, ours, rows)?;
+        faults::killed(server, ours_of, rows)?;
     } else {
         server.kill()?;
     }
     // Each has the machine to itself, and ours does not wait for what MediaMTX has written.
     drop(simulator);
-    if let Some(spent) = spent {
-        costs(&spent, mediamtx(arguments)?.as_ref(), rows, "");
+    if let Some(ours) = ours {
+        beside(arguments, ours, rows)?;
+    }
+    if let Some(listed) = listed {
+        lists(arguments, listed, rows)?;
+    }
+    Ok(())
+}
+
+/// What cameras cost in turn with MediaMTX, if it is given. Ours was measured once.
+fn beside(arguments: &Arguments, first: Cost, rows: &mut Rows) -> Result<()> {
+    let (mut ours, mut theirs) = (vec![first], Vec::new());
+    for round in 0..arguments.rounds {
+        if round > 0 {
+            ours.push(alone(arguments)?);
+        }
+        if let Some(program) = &arguments.mediamtx {
+            theirs.push(mediamtx(arguments, program, |server| {
+                cost(arguments.cameras, arguments.sample(), server)
+            })?);
+        }
+    }
+    let ratios = (ours.iter().zip(&theirs)).map(|(ours, theirs)| ours.percent / theirs.percent);
+    let ratio = median(ratios);
+    let median = theirs.first().map(|_| Cost::median(&theirs));
+    costs(&Cost::median(&ours), median.as_ref(), rows, "");
+    if let Some(ratio) = ratio {
+        let name = "processor time over MediaMTX's, of pairs";
+        rows.at_most(name, "", ratio, 1.0 / 3.0);
+    }
+    Ok(())
+}
+
+/// Costs of ours, with nothing else measured of it.
+fn alone(arguments: &Arguments) -> Result<Cost> {
+    let directory = arguments.scratch()?;
+    let simulator = Simulator::start(arguments.kbit)?;
+    let cameras = arguments.cameras;
+    let server = Server::ours(arguments.ours(directory.path(), cameras, &simulator))?;
+    server.wait(cameras)?;
+    cost(cameras, arguments.sample(), &server)
+}
+
+/// How soon all cameras are listed, beside MediaMTX, if it is given.
+fn lists(arguments: &Arguments, ours: [f64; 2], rows: &mut Rows) -> Result<()> {
+    let path = "/v3/paths/list?itemsPerPage=10000";
+    let theirs = match &arguments.mediamtx {
+        Some(program) => Some(mediamtx(arguments, program, |server| {
+            api::list(server, path)
+        })?),
+        None => None,
+    };
+    for (of, name) in ["median", "99 of 100"].into_iter().enumerate() {
+        let name = format!("the list of all cameras, loaded, {name}");
+        rows.beside(&name, "ms", ours[of], theirs.map(|theirs| theirs[of]), None);
     }
     Ok(())
 }
@@ -77,17 +144,18 @@ pub(crate) fn twice(arguments: &Arguments, rows: &mut Rows) -> Result<()> {
     server.kill()
 }
 
-/// MediaMTX with as many cameras, if it is given.
-fn mediamtx(arguments: &Arguments) -> Result<Option<Cost>> {
-    let Some(program) = arguments.mediamtx.as_deref() else {
-        return Ok(None);
-    };
+/// What is measured of MediaMTX, with as many cameras.
+fn mediamtx<T>(
+    arguments: &Arguments,
+    program: &Path,
+    measure: impl FnOnce(&Server) -> Result<T>,
+) -> Result<T> {
     let directory = arguments.scratch()?;
     let simulator = Simulator::start(arguments.kbit)?;
     let cameras = arguments.cameras;
     let server = Server::mediamtx(program, directory.path(), cameras, &simulator, false)?;
     server.wait(cameras)?;
-    Ok(Some(cost(cameras, arguments.sample(), &server)?))
+    measure(&server)
 }
 
 fn cost(cameras: u32, sample: Duration, server: &Server) -> Result<Cost> {
@@ -108,7 +176,9 @@ fn cost(cameras: u32, sample: Duration, server: &Server) -> Result<Cost> {
 fn costs(ours: &Cost, theirs: Option<&Cost>, rows: &mut Rows, mark: &str) {
     let name = format!("{mark}processor time for each camera, of a core");
     let percent = theirs.map(|theirs| theirs.percent);
-    rows.beside(&name, "%", ours.percent, percent, Some(0.07));
+    // Beside MediaMTX it is a third of that, which is another row.
+    let target = theirs.is_none().then_some(0.07);
+    rows.beside(&name, "%", ours.percent, percent, target);
     let mib = theirs.map(|theirs| theirs.memory_mib);
     // Twice as many cameras may have twice as much: it is what waits for the next key frame.
     let target = if mark.is_empty() { 200.0 } else { 400.0 };

@@ -52,6 +52,9 @@ struct Arguments {
     /// Short RTSP and HTTP sessions for the row of memory
     #[arg(long, default_value_t = 40_000)]
     sessions: u32,
+    /// How often costs are measured, in turn with MediaMTX
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
     /// The program of MediaMTX
     #[arg(long)]
     mediamtx: Option<PathBuf>,

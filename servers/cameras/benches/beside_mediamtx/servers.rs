@@ -18,8 +18,9 @@ pub(crate) use evenkeel_measure::cameras::LIMIT;
 pub(crate) struct Server {
     child: Child,
     pub(crate) rtsp: SocketAddr,
-    /// Where ours is asked by HTTP.
-    pub(crate) http: Option<SocketAddr>,
+    /// Where programs ask.
+    pub(crate) http: SocketAddr,
+    is_ours: bool,
     /// Where it is asked for WebRTC, and what is in front of a camera's name.
     pub(crate) whep: Option<(SocketAddr, &'static str)>,
 }
@@ -82,12 +83,13 @@ impl Server {
             }
         }
         let rtsp = rtsp.ok_or("the server does not begin")?;
-        let whep = http.map(|http| (http, "/api/cameras/"));
+        let http = http.ok_or("the server has no interface for programs")?;
         Ok(Self {
             child,
             rtsp,
             http,
-            whep,
+            is_ours: true,
+            whep: Some((http, "/api/cameras/")),
         })
     }
 
@@ -102,13 +104,13 @@ impl Server {
     ) -> Result<Self> {
         // It does not say which ports it got.
         let free = || TcpListener::bind("127.0.0.1:0")?.local_addr();
-        let rtsp = free()?;
+        let (rtsp, http) = (free()?, free()?);
         let wanted = Wanted {
             cameras,
             simulator: &simulator.address,
             directories: &[&directory.join("recordings")],
             rtsp,
-            http: free()?,
+            http,
         };
         let asked = free()?;
         let media = UdpSocket::bind("127.0.0.1:0")?.local_addr()?;
@@ -124,6 +126,8 @@ impl Server {
         let child = Command::new(found)
             .current_dir(directory)
             .arg(&file)
+            // It makes certificates where it is.
+            .current_dir(directory)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
@@ -131,7 +135,8 @@ impl Server {
         Ok(Self {
             child,
             rtsp,
-            http: None,
+            http,
+            is_ours: false,
             whep: has_webrtc.then_some((asked, "/")),
         })
     }
@@ -142,7 +147,7 @@ impl Server {
 
     /// Waits until all cameras can be watched.
     pub(crate) fn wait(&self, cameras: u32) -> Result<Duration> {
-        if self.http.is_some() {
+        if self.is_ours {
             let mut api = self.api()?;
             return until("all cameras are live", LIMIT, || {
                 let list = api.cameras()?;
@@ -158,9 +163,9 @@ impl Server {
         })
     }
 
-    /// A connection to ours by HTTP.
+    /// A connection by HTTP.
     pub(crate) fn api(&self) -> Result<Api> {
-        Api::connect(self.http.ok_or("this server has no such interface")?)
+        Api::connect(self.http)
     }
 
     /// Ends it at once.

@@ -18,7 +18,7 @@ const FIRST: u32 = 10;
 
 /// Makes so many sessions, and looks at memory before and after.
 pub(crate) fn memory(server: &Server, sessions: u32, rows: &mut Rows) -> Result<()> {
-    let http = server.http.ok_or("this server has no such interface")?;
+    let http = server.http;
     many(server.rtsp, http, sessions / FIRST)?;
     let before = memory_mib(server.pid())?;
     many(server.rtsp, http, sessions - sessions / FIRST)?;
