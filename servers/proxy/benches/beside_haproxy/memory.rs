@@ -12,6 +12,10 @@ use super::{Plan, Result};
 
 const CONNECTIONS: usize = 4_000;
 
+/// After so long a process gives back what the names of hogs took: tens of megabytes for a while,
+/// however many connections there are.
+const SETTLED: Duration = Duration::from_secs(12);
+
 type Measure = fn(&Machine, &Proxy) -> Result<f64>;
 
 pub(crate) fn idle(plan: &Plan<'_>) -> Result<Rows> {
@@ -46,6 +50,7 @@ fn kept(_: &Machine, proxy: &Proxy) -> Result<f64> {
     let before = proxy.resident_bytes()?;
     let all: Result<Vec<_>> = (0..CONNECTIONS).map(|_| one(&mut buffer)).collect();
     let all = (first, all?);
+    thread::sleep(SETTLED);
     let more = proxy.resident_bytes()? - before;
     drop(all);
     Ok(more / CONNECTIONS as f64)
@@ -77,6 +82,7 @@ fn silent(machine: &Machine, proxy: &Proxy) -> Result<f64> {
     grow(1)?;
     let before = proxy.resident_bytes()?;
     grow(CONNECTIONS + 1)?;
+    thread::sleep(SETTLED);
     let more = proxy.resident_bytes()? - before;
     drop(all);
     machine.origins.let_go();
