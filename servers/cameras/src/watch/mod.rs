@@ -6,8 +6,8 @@
 //!   calls them.
 //! - [`socket`]: parts over a WebSocket; [`media`]: parts, clips and pictures over HTTP;
 //!   [`webrtc`]: samples in datagrams.
-//! - [`api`]: cameras and recordings for programs, as they are `described`; [`openapi`]: all requests, with their
-//!   descriptions; [`routes`]: who is let through to them.
+//! - [`api`]: cameras and recordings for programs, as they are `described`; [`openapi`]: all
+//!   requests, with their descriptions; [`routes`]: who is let through to them.
 //! - [`server`]: the listener with its limits; [`timed`]: clients that take nothing are cut off.
 //!
 //! | request | answer | permission |
