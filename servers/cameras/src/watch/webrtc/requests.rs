@@ -66,6 +66,12 @@ fn webrtc(served: &Served) -> Result<&WebRtc, Problem> {
     })
 }
 
+/// Fails unless whoever asks may watch the camera by WebRTC.
+fn webrtc_of<'a>(served: &'a Served, rights: &Rights, camera: &str) -> Result<&'a WebRtc, Problem> {
+    served.check(rights, Permission::Watch, camera)?;
+    webrtc(served)
+}
+
 /// Fails unless the body is of this kind.
 fn check_kind(headers: &HeaderMap, wanted: &str) -> Result<(), Problem> {
     let kind = headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
@@ -94,8 +100,7 @@ pub(in crate::watch) async fn options(
     Extension(rights): Extension<Rights>,
     Path(camera): Path<String>,
 ) -> Result<Response, Problem> {
-    served.check(&rights, Permission::Watch, &camera)?;
-    webrtc(&served)?;
+    webrtc_of(&served, &rights, &camera)?;
     let headers = [
         (ALLOW, "GET, HEAD, OPTIONS, POST"),
         (ACCEPT_POST, SDP),
@@ -110,8 +115,7 @@ pub(in crate::watch) async fn place(
     Extension(rights): Extension<Rights>,
     Path(camera): Path<String>,
 ) -> Result<Response, Problem> {
-    served.check(&rights, Permission::Watch, &camera)?;
-    webrtc(&served)?;
+    webrtc_of(&served, &rights, &camera)?;
     Ok([(CONTENT_TYPE, SDP), (ACCEPT_POST, SDP)].into_response())
 }
 
@@ -121,9 +125,9 @@ pub(in crate::watch) async fn session(
     Extension(rights): Extension<Rights>,
     Path((camera, id)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
-    served.check(&rights, Permission::Watch, &camera)?;
+    let webrtc = webrtc_of(&served, &rights, &camera)?;
     let key = Key { camera, id };
-    let user = webrtc(&served)?.port().user(&key);
+    let user = webrtc.port().user(&key);
     user.map_or_else(|| Err(none_of(&key)), |_| Ok(StatusCode::NO_CONTENT))
 }
 
