@@ -147,9 +147,9 @@ fn recovery(bytes: &[u8]) -> bool {
     let disk = MemoryDisk::with(&files);
     let directory = path.parent().expect("it is of a day");
     let recovered = || {
-        let done = recover(&disk, directory, None).now_or_never();
-        done.expect("the disk does not wait")
-            .expect("the disk is good")
+        let done = recover(&disk, directory, |_| true).now_or_never();
+        let done = done.expect("the disk does not wait");
+        done.expect("the disk is good").completed
     };
     let completed = recovered();
     let after = disk.files();

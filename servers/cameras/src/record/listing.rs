@@ -123,7 +123,10 @@ pub async fn segments<D: Disk>(
         for closed in listed.closed.into_iter().filter(|it| !known(it.start_ms)) {
             found.push(Found::of(directory.clone(), closed));
         }
-        day_ms += DAY_MS;
+        let Some(next) = day_ms.checked_add(DAY_MS) else {
+            break;
+        };
+        day_ms = next;
     }
     found.retain(|it| it.start_ms < until_ms && it.end_ms > from_ms);
     found.sort_by_key(|it| (it.start_ms, it.end_ms));

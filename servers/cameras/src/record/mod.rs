@@ -12,7 +12,8 @@
 //! - [`backlog`] and [`queues`]: what waits for disks, and what goes if it is too much.
 //! - [`retention`]: what is deleted next; [`protect`]: what is kept.
 //! - [`disk`]: the seam to the disk; [`volume`]: a disk with its rounds.
-//! - [`segment`] and `writer`: how files are written; [`recover`]: what a crash leaves.
+//! - `takes`: from the hub into the backlog; [`segment`] and `writer`: how files are written;
+//!   [`recover`]: what a crash leaves.
 //! - [`listing`] and [`clip`]: what was recorded, and a part of it as one file.
 //! - [`tier`]: copies of segments in a store.
 //! - [`recordings`]: all of it together; [`report`] and [`metrics`]: how it is doing.
@@ -32,6 +33,7 @@ pub mod recover;
 pub mod report;
 pub mod retention;
 pub mod segment;
+mod takes;
 pub mod tier;
 pub mod timeline;
 pub mod volume;

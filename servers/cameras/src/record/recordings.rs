@@ -11,16 +11,15 @@ use tokio::sync::{oneshot, watch};
 
 use super::backlog::{Budgets, Waiting};
 use super::disk::{Disk, LocalDisk};
-use super::gap::{Gap, Reason};
 use super::queues::{Queue, Queues};
 use super::report::{Report, Reported};
 use super::retention::{CameraLimits, VolumeLimits};
+use super::takes::Takes;
 use super::tier::{Tier, TierStatus};
 use super::timeline::Timeline;
 use super::volume::{Volume, VolumeStatus};
 use super::writer::Writer;
-use crate::hub::{Event, Hub, SubscribeError, Subscriber};
-use crate::media::Gop;
+use crate::hub::{Hub, SubscribeError};
 use crate::mp4::origin::unix_us;
 
 /// How recordings are made.
@@ -66,6 +65,8 @@ pub struct Recordings<D: Disk = LocalDisk> {
     queues: Arc<Queues>,
     volumes: BTreeMap<String, Arc<Volume<D>>>,
     cameras: Mutex<BTreeMap<String, Camera<D>>>,
+    /// Those that are recorded no longer, and have not come to their end.
+    leaving: Mutex<Vec<Leaving<D>>>,
     rounds: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -80,6 +81,13 @@ struct Camera<D: Disk> {
     /// Has `writes` write what waits, and end.
     stop: watch::Sender<bool>,
     writes: JoinHandle<()>,
+}
+
+/// A camera that is recorded no longer, until what came of it is written.
+struct Leaving<D: Disk> {
+    camera: String,
+    volume: Arc<Volume<D>>,
+    ends: JoinHandle<()>,
 }
 
 /// How the recording of a camera is doing.
@@ -117,6 +125,7 @@ impl<D: Disk> Recordings<D> {
             queues: Queues::new(settings.budgets),
             volumes: volumes.collect(),
             cameras: Mutex::default(),
+            leaving: Mutex::default(),
             rounds: Mutex::default(),
         }
     }
@@ -182,13 +191,9 @@ impl<D: Disk> Recordings<D> {
         let queue = Arc::new(self.queues.queue(&report));
         let (stop, stopped) = watch::channel(false);
         let (ends, ended) = oneshot::channel();
-        let takes = Takes {
-            queue: Arc::clone(&queue),
-            report: Arc::clone(&report),
-            last_end: None,
-            missed: 0,
-        };
+        let takes = Takes::new(&queue, &report);
         let writer = Writer {
+            before: self.leaving_from(volume, camera),
             camera: camera.to_owned(),
             volume: Arc::clone(volume),
             queue: Arc::clone(&queue),
@@ -222,15 +227,28 @@ impl<D: Disk> Recordings<D> {
         self.volumes.contains_key(volume)
     }
 
-    /// Records a camera no longer. What waits is still written; what was recorded stays.
+    /// Records a camera no longer. What came is still written, also of a group that no key frame
+    /// has completed; what was recorded stays.
     pub fn forget(&self, camera: &str) -> bool {
         let Some(recorded) = self.cameras().remove(camera) else {
             return false;
         };
-        recorded.takes.abort();
-        // The writer may have ended by itself.
-        _ = recorded.stop.send(true);
+        let mut leaving = self.leaving();
+        leaving.retain(|it| !it.ends.is_finished());
+        leaving.push(Leaving {
+            camera: camera.to_owned(),
+            volume: Arc::clone(&recorded.volume),
+            ends: evenkeel::spawn(recorded.leave()),
+        });
         true
+    }
+
+    /// The end of what this volume still writes of a camera that was recorded there before.
+    fn leaving_from(&self, volume: &Arc<Volume<D>>, camera: &str) -> Option<JoinHandle<()>> {
+        let mut leaving = self.leaving();
+        let is_it = |it: &Leaving<D>| it.camera == camera && Arc::ptr_eq(&it.volume, volume);
+        let place = leaving.iter().position(is_it)?;
+        Some(leaving.swap_remove(place).ends)
     }
 
     /// The volume on which a camera is recorded.
@@ -270,19 +288,29 @@ impl<D: Disk> Recordings<D> {
             round.abort();
         }
         let mut cameras = std::mem::take(&mut *self.cameras());
+        let mut leaving = std::mem::take(&mut *self.leaving());
         let until = Instant::now() + limit;
         let mut ending = Vec::new();
         for volume in self.volumes.values() {
             let is_of = |_: &String, it: &mut Camera<D>| Arc::ptr_eq(&it.volume, volume);
             let of_it = cameras.extract_if(.., is_of).collect();
-            ending.push(evenkeel::spawn(end_on(Arc::clone(volume), of_it, until)));
+            let is_of = |it: &mut Leaving<D>| Arc::ptr_eq(&it.volume, volume);
+            let left = leaving.extract_if(.., is_of).collect();
+            let ends = end_on(Arc::clone(volume), of_it, left, until);
+            ending.push(evenkeel::spawn(ends));
         }
         let mut late = Vec::new();
         for ends in ending {
             late.extend(ends.await.unwrap_or_default());
         }
         late.sort();
+        late.dedup();
         late
+    }
+
+    fn leaving(&self) -> MutexGuard<'_, Vec<Leaving<D>>> {
+        // A list, which no panic leaves half-changed.
+        self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn rounds(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
@@ -293,6 +321,17 @@ impl<D: Disk> Recordings<D> {
     fn cameras(&self) -> MutexGuard<'_, BTreeMap<String, Camera<D>>> {
         // A map, which no panic leaves half-changed.
         self.cameras.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<D: Disk> Camera<D> {
+    /// Takes and writes what there is, and ends.
+    async fn leave(self) {
+        // Either may have ended by itself, as the camera was removed from the hub.
+        _ = self.ends.send(());
+        _ = self.takes.await;
+        _ = self.stop.send(true);
+        _ = self.writes.await;
     }
 }
 
@@ -313,6 +352,7 @@ fn status<D: Disk>(name: &str, camera: &Camera<D>) -> CameraStatus {
 async fn end_on<D: Disk>(
     volume: Arc<Volume<D>>,
     cameras: Vec<(String, Camera<D>)>,
+    leaving: Vec<Leaving<D>>,
     until: Instant,
 ) -> Vec<String> {
     let mut writers = Vec::new();
@@ -332,65 +372,14 @@ async fn end_on<D: Disk>(
             late.push(name);
         }
     }
+    for it in leaving {
+        if timeout_at(until, it.ends).await.is_err() {
+            late.push(it.camera);
+        }
+    }
     // One that hangs has no more to say.
     _ = timeout_at(until, volume.sync()).await;
     late
-}
-
-/// Takes groups from the hub into the backlog. It waits for nothing else, so it is never late for
-/// long, whatever disks do.
-struct Takes {
-    queue: Arc<Queue>,
-    report: Arc<Report>,
-    /// The end alone: a group that was kept here would be memory of each camera.
-    last_end: Option<SystemTime>,
-    missed: u64,
-}
-
-impl Takes {
-    async fn run(mut self, mut gops: Subscriber, mut ended: oneshot::Receiver<()>) {
-        loop {
-            let event = tokio::select! {
-                event = gops.next() => event,
-                _ = &mut ended => break,
-            };
-            if matches!(event, Event::Removed) {
-                return;
-            }
-            self.take(event);
-        }
-        while let Some(event) = gops.rest() {
-            self.take(event);
-        }
-    }
-
-    fn take(&mut self, event: Event) {
-        match event {
-            Event::Gop(gop) => {
-                if self.missed > 0 {
-                    let gap = missing(self.last_end, &gop, std::mem::take(&mut self.missed));
-                    self.report.lost(gap);
-                    self.queue.missing(gap);
-                }
-                self.last_end = Some(gop.end.wall);
-                self.queue.push(gop);
-            }
-            Event::Lagged { gops } => self.missed += gops,
-            _ => {}
-        }
-    }
-}
-
-/// Groups that the hub no longer had.
-fn missing(before: Option<SystemTime>, after: &Gop, gops: u64) -> Gap {
-    let until_us = unix_us(after.start.wall);
-    Gap {
-        reason: Reason::Lagged,
-        gops: u32::try_from(gops).unwrap_or(u32::MAX),
-        bytes: 0,
-        from_us: before.map_or(until_us, unix_us),
-        until_us,
-    }
 }
 
 #[cfg(test)]

@@ -72,37 +72,68 @@ pub async fn days<D: Disk>(disk: &D, camera: &Path) -> io::Result<Vec<u64>> {
     Ok(days)
 }
 
+/// What was done in a day.
+#[derive(Debug, Default)]
+pub struct Recovered {
+    /// Segments that were completed.
+    pub completed: Vec<Closed>,
+    /// Starts of those that cannot be read or changed, with the first one's error. They are left as
+    /// they are, and hold up nothing else.
+    pub failed: Vec<u64>,
+    /// What is wrong with the first of them.
+    pub error: Option<io::Error>,
+}
+
 /// Completes the segments of a day that are open, and removes those of which nothing can be used.
-/// Returns what was completed. `in_use` is the start of one that is being written by this process.
+/// `is_left` says of the start of each whether nobody writes it.
 ///
 /// # Errors
 ///
-/// The disk's.
+/// The directory cannot be listed, or the disk has not begun, as it has too much to do.
 pub async fn recover<D: Disk>(
     disk: &D,
     directory: &Path,
-    in_use: Option<u64>,
-) -> io::Result<Vec<Closed>> {
+    is_left: impl Fn(u64) -> bool,
+) -> io::Result<Recovered> {
     let listed = Listed::of(&disk.list(directory).await?);
-    let mut completed = Vec::new();
-    for &start_ms in listed.open.iter().filter(|&&start| Some(start) != in_use) {
-        if let Some(closed) = complete(disk, directory, start_ms).await? {
-            completed.push(closed);
+    let mut recovered = Recovered::default();
+    for &start_ms in listed.open.iter().filter(|&&start| is_left(start)) {
+        match complete(disk, directory, start_ms).await {
+            Ok(closed) => recovered.completed.extend(closed),
+            Err(error) => recovered.fail(start_ms, error)?,
         }
     }
-    for &start_ms in listed
-        .orphans
-        .iter()
-        .filter(|&&start| Some(start) != in_use)
-    {
+    for &start_ms in listed.orphans.iter().filter(|&&start| is_left(start)) {
         // Its segment was deleted, or never made.
         let index = directory.join(Name::Index(start_ms).to_string());
-        disk.remove(&index).await?;
+        if let Err(error) = disk.remove(&index).await {
+            recovered.fail(start_ms, error)?;
+        }
     }
-    Ok(completed)
+    Ok(recovered)
 }
 
-async fn complete<D: Disk>(
+impl Recovered {
+    fn fail(&mut self, start_ms: u64, error: io::Error) -> io::Result<()> {
+        if has_not_begun(&error) {
+            return Err(error);
+        }
+        self.failed.push(start_ms);
+        self.error.get_or_insert(error);
+        Ok(())
+    }
+}
+
+/// Whether a disk has done nothing, as it has too much to do: trying again may help.
+pub(super) fn has_not_begun(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ResourceBusy | io::ErrorKind::TimedOut
+    )
+}
+
+/// Completes one segment, which nobody writes. `None` if nothing of it can be used.
+pub(super) async fn complete<D: Disk>(
     disk: &D,
     directory: &Path,
     start_ms: u64,

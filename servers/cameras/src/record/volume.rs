@@ -1,6 +1,10 @@
 //! A volume: a directory on a disk of its own, with the rounds in which it is synced and trimmed.
 //!
 //! Nothing here is shared with other volumes, so one that hangs holds up its own cameras alone.
+//!
+//! - `left`: what earlier processes and failures left, and how much there is.
+
+mod left;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,9 +17,9 @@ use servers_common::counters::Counter;
 use tokio::sync::Notify;
 
 use super::disk::Disk;
-use super::names::{Closed, Name, day, is_camera};
+use super::names::{Closed, Name, day};
 use super::protect;
-use super::recover::{self, Listed};
+use super::recover::Listed;
 use super::retention::{CameraLimits, Holdings, Victim, VolumeLimits, Why, choose};
 use super::segment::{Ended, Progress};
 use super::tier::Tier;
@@ -30,6 +34,8 @@ const DELETIONS_MAX: usize = 10_000;
 pub struct Volume<D: Disk> {
     name: String,
     disk: D,
+    /// When the process began with it. What is older was written by an earlier process.
+    began_ms: u64,
     limits: VolumeLimits,
     /// Of cameras that were removed, whose recordings are still there.
     others: CameraLimits,
@@ -49,13 +55,19 @@ struct State {
     holdings: Holdings,
     /// Whether all days were counted since the process began.
     is_counted: bool,
+    /// Cameras whose days are not counted; `None` before the volume was listed.
+    uncounted: Option<Vec<String>>,
     /// Segments that have not yet the names of complete ones: one that is being written, and those
     /// that wait for the next sync.
     open: BTreeMap<String, Vec<Arc<Progress>>>,
     ended: Vec<(String, Ended)>,
+    /// Those that could not be written to their end, and are completed as an earlier process's are.
+    broken: Vec<(String, Arc<Progress>)>,
     /// When the call began that has not returned: of the sync, or of the trimming.
     syncs_since: Option<Instant>,
+    /// What went wrong with the last round of syncing, and of trimming.
     error: Option<String>,
+    trim_error: Option<String>,
 }
 
 #[derive(Default)]
@@ -96,6 +108,7 @@ impl<D: Disk> Volume<D> {
         Arc::new(Self {
             name: name.to_owned(),
             disk,
+            began_ms: now_ms(),
             limits,
             others,
             state: Mutex::default(),
@@ -143,7 +156,7 @@ impl<D: Disk> Volume<D> {
             syncs_for_ms: state
                 .syncs_since
                 .map(|since| u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)),
-            error: state.error.clone(),
+            error: state.error.clone().or_else(|| state.trim_error.clone()),
             syncs: self.counters.syncs.total(),
             sync_failures: self.counters.sync_failures.total(),
             deleted: (Why::ALL.iter().zip(&self.counters.deleted))
@@ -189,52 +202,6 @@ impl<D: Disk> Volume<D> {
         self.state().open.get(camera).cloned().unwrap_or_default()
     }
 
-    /// Completes what an earlier process left of a camera: in its newest two days, as the last
-    /// segment may have begun before midnight.
-    pub(super) async fn recover(&self, camera: &str) -> io::Result<()> {
-        let path = Path::new(camera);
-        for day_ms in recover::days(&self.disk, path)
-            .await?
-            .into_iter()
-            .rev()
-            .take(2)
-        {
-            let directory = path.join(day(day_ms));
-            recover::recover(&self.disk, &directory, None).await?;
-            let day = Listed::of(&self.disk.list(&directory).await?).day();
-            self.state().holdings.set_day(camera, day_ms, day);
-        }
-        Ok(())
-    }
-
-    /// Counts what is there, of cameras that are configured and others. Their newest two days are
-    /// counted when they are recovered, as new segments come into them meanwhile.
-    async fn count(&self) -> io::Result<()> {
-        for camera in self.disk.list(Path::new("")).await? {
-            if !is_camera(&camera) {
-                continue;
-            }
-            let path = Path::new(&camera);
-            let known = self.state().open.contains_key(&camera);
-            let days = recover::days(&self.disk, path).await?;
-            let settled = if known {
-                days.len().saturating_sub(2)
-            } else {
-                days.len()
-            };
-            for &day_ms in &days[..settled] {
-                let names = self.disk.list(&path.join(day(day_ms))).await?;
-                let day = Listed::of(&names).day();
-                self.state().holdings.set_day(&camera, day_ms, day);
-            }
-            if !known {
-                self.set_limits(&camera, self.others);
-            }
-        }
-        self.state().is_counted = true;
-        Ok(())
-    }
-
     /// Announces a camera, before anything is counted.
     pub(super) fn announce(&self, camera: &str) {
         self.state().open.entry(camera.to_owned()).or_default();
@@ -245,6 +212,7 @@ impl<D: Disk> Volume<D> {
         loop {
             evenkeel::time::sleep(every).await;
             self.sync().await;
+            self.complete_broken().await;
         }
     }
 
@@ -309,13 +277,16 @@ impl<D: Disk> Volume<D> {
     /// Counts what is there, and then keeps within the limits, until it is dropped.
     pub(super) async fn trim_rounds(self: Arc<Self>) {
         loop {
-            if !self.state().is_counted
-                && let Err(error) = self.count().await
-            {
-                self.state().error = Some(format!("cannot list the volume: {error}"));
-            } else if let Err(error) = self.keep_limits().await {
-                self.state().error = Some(format!("cannot delete old segments: {error}"));
-            }
+            let counted = self.count().await;
+            let counted = counted.map_err(|error| format!("cannot list the volume: {error}"));
+            // What was counted is kept within the limits, whatever could not be.
+            let is_listed = self.state().uncounted.is_some();
+            let kept = match is_listed {
+                true => self.keep_limits().await,
+                false => Ok(()),
+            };
+            let kept = kept.map_err(|error| format!("cannot delete old segments: {error}"));
+            self.state().trim_error = counted.and(kept).err();
             let woken = self.trim.notified();
             // Whichever comes first; there is nothing to tell apart.
             _ = evenkeel::time::timeout(TRIM_EVERY, woken).await;
@@ -330,16 +301,19 @@ impl<D: Disk> Volume<D> {
     async fn keep_limits(&self) -> io::Result<()> {
         let _one = self.deletes.lock().await;
         self.state().holdings.look_again();
+        let mut failed = None;
         for _ in 0..DELETIONS_MAX {
             let free = self.disk.free().await?;
-            let now_ms = u64::try_from(unix_us(SystemTime::now()) / 1000).unwrap_or(0);
-            let victim = self.state().holdings.next(&self.limits, now_ms, free);
+            let victim = (self.state().holdings).next(&self.limits, now_ms(), free);
             let Some(victim) = victim else {
                 break;
             };
-            self.delete(&victim).await?;
+            if let Err(error) = self.delete(&victim).await {
+                // Others can be deleted all the same.
+                failed.get_or_insert(error);
+            }
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 
     /// The disk is full: deletes the oldest segments until so many bytes are free, and the reserve.
@@ -348,7 +322,7 @@ impl<D: Disk> Volume<D> {
         let _one = self.deletes.lock().await;
         let wanted = bytes.saturating_add(self.limits.reserve_bytes);
         self.state().holdings.look_again();
-        let mut deleted = false;
+        let (mut deleted, mut failed) = (false, None);
         for _ in 0..DELETIONS_MAX {
             let free = self.disk.free().await?.unwrap_or(0);
             if free >= wanted {
@@ -358,24 +332,47 @@ impl<D: Disk> Volume<D> {
             let Some(victim) = victim else {
                 break;
             };
-            deleted |= self.delete(&victim).await?;
+            match self.delete(&victim).await {
+                Ok(some) => deleted |= some,
+                Err(error) => _ = failed.get_or_insert(error),
+            }
         }
-        Ok(deleted)
+        match failed {
+            Some(error) if !deleted => Err(error),
+            _ => Ok(deleted),
+        }
     }
 
-    /// Deletes segments of a day. Whether there were some that could be deleted.
+    /// Deletes segments of a day. Whether there were some that could be deleted. After an error the
+    /// day is set aside.
     async fn delete(&self, victim: &Victim) -> io::Result<bool> {
+        let deleted = self.delete_of_day(victim).await;
+        if deleted.is_err() {
+            let holdings = &mut self.state().holdings;
+            holdings.set_aside(&victim.camera, victim.day_ms);
+        }
+        deleted
+    }
+
+    async fn delete_of_day(&self, victim: &Victim) -> io::Result<bool> {
         let camera = Path::new(&victim.camera);
         let directory = camera.join(day(victim.day_ms));
         let listed = Listed::of(&self.disk.list(&directory).await?);
         let protected = protect::list(&self.disk, camera).await?;
         let mut chosen = choose(&listed.closed, &protected, victim.enough);
         self.keep_what_is_not_copied(victim, &mut chosen);
-        for segment in &chosen {
-            self.delete_one(&directory, segment).await?;
+        let mut failed = None;
+        for (place, segment) in chosen.iter().enumerate() {
+            if let Err(error) = self.delete_one(&directory, segment).await {
+                failed = Some((place, error));
+                break;
+            }
             let place = Why::ALL.iter().position(|why| *why == victim.why);
             self.counters.deleted[place.unwrap_or(0)].one();
             self.counters.deleted_bytes.add(segment.bytes);
+        }
+        if let Some((place, _)) = failed {
+            chosen.truncate(place);
         }
         let is_left = |segment: &&Closed| !chosen.contains(segment);
         let next_ms = listed.closed.iter().find(is_left).map(|next| next.start_ms);
@@ -396,7 +393,10 @@ impl<D: Disk> Volume<D> {
             // It may have a new file, or one of somebody else's, and stays then.
             _ = self.disk.remove_directory(&directory).await;
         }
-        Ok(!chosen.is_empty())
+        match failed {
+            Some((_, error)) => Err(error),
+            None => Ok(!chosen.is_empty()),
+        }
     }
 
     /// What was not copied is not deleted, unless the disk would be full.
@@ -429,6 +429,10 @@ impl<D: Disk> Volume<D> {
         // Totals and lists, which no panic leaves half-done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn now_ms() -> u64 {
+    u64::try_from(unix_us(SystemTime::now()) / 1000).unwrap_or(0)
 }
 
 fn forget(state: &mut State, camera: &str, progress: &Arc<Progress>) {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel::task::JoinHandle;
 use evenkeel::time::{sleep, timeout};
 use tokio::sync::watch;
 
@@ -13,6 +14,7 @@ use super::backlog::{Taken, lost};
 use super::disk::Disk;
 use super::gap::{Gap, Reason};
 use super::queues::Queue;
+use super::recover::has_not_begun;
 use super::report::Report;
 use super::segment::{Beginning, Segment, WriteError};
 use super::timeline::{Place, Timeline};
@@ -30,6 +32,9 @@ const ROOM_TRIES_MAX: u32 = 3;
 
 /// The writer of a camera.
 pub(super) struct Writer<D: Disk> {
+    /// The end of the camera's writer before this one on the same volume, whose files are not to be
+    /// touched until then.
+    pub(super) before: Option<JoinHandle<()>>,
     pub(super) camera: String,
     pub(super) volume: Arc<Volume<D>>,
     pub(super) queue: Arc<Queue>,
@@ -43,11 +48,22 @@ pub(super) struct Writer<D: Disk> {
 impl<D: Disk> Writer<D> {
     /// Writes until it is told to stop, and then what still waits.
     pub(super) async fn run(mut self) {
-        while let Err(error) = self.volume.recover(&self.camera).await {
-            self.report.failed(format!(
-                "cannot read the volume {}: {error}",
-                self.volume.name()
-            ));
+        if let Some(before) = self.before.take() {
+            // One that has panicked writes no longer either.
+            _ = before.await;
+        }
+        loop {
+            match self.volume.recover(&self.camera).await {
+                Ok(None) => break,
+                Ok(Some(trouble)) => {
+                    self.report.failed(trouble);
+                    break;
+                }
+                Err(error) => self.report.failed(format!(
+                    "cannot read the volume {}: {error}",
+                    self.volume.name()
+                )),
+            }
             if self.stops_within(PAUSE_RECOVERY).await {
                 return;
             }
@@ -180,9 +196,8 @@ impl<D: Disk> Writer<D> {
             Ok(Some(ended)) => self.volume.ended(&self.camera, ended),
             Ok(None) => self.volume.given_up(&self.camera, &progress),
             Err(error) => {
-                // The next start completes it.
                 self.report.failed(format!("cannot end a segment: {error}"));
-                self.volume.given_up(&self.camera, &progress);
+                self.volume.broke(&self.camera, &progress);
             }
         }
     }
@@ -221,8 +236,8 @@ enum Fault {
 fn fault(error: &WriteError) -> Fault {
     match error {
         WriteError::Unusable(_) => Fault::Unusable,
+        WriteError::Disk(error) if has_not_begun(error) => Fault::NotBegun,
         WriteError::Disk(error) => match error.kind() {
-            io::ErrorKind::ResourceBusy | io::ErrorKind::TimedOut => Fault::NotBegun,
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Fault::Full,
             _ => Fault::Failed,
         },

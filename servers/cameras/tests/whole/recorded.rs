@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use cameras::simulator::Stream;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::support::{Program, Sent, segments, simulator, simulator_of_stream, until};
 
@@ -90,19 +90,28 @@ fn a_camera_is_recorded_and_shown_and_its_files_are_complete_at_the_end() {
     assert_eq!(names.iter().filter(is_complete).count(), 1, "{names:?}");
 }
 
-/// A group that no key frame has completed is recorded as far as it has come.
+/// A group that no key frame has completed is recorded as far as it has come: at the end, and when
+/// its camera is removed.
 #[test]
-fn what_came_of_a_group_is_recorded_at_the_end() {
+fn what_came_of_a_group_is_recorded_at_the_end_and_when_its_camera_is_removed() {
+    for is_removed in [false, true] {
+        ends_in_mid_group(is_removed);
+    }
+}
+
+fn ends_in_mid_group(is_removed: bool) {
     let disk = tempfile::tempdir().unwrap();
     // Its second group would begin after half a minute.
     let stream = || Stream::synthetic(3_000, 500);
     let simulator = simulator_of_stream(stream());
     let url = simulator.url(0);
     let mut program = Program::start(&format!(
-        "[volume.disk]\npath = {:?}\nreserve = \"1MiB\"\n[watch]\nlisten = \"127.0.0.1:0\"\n\
-         [camera.gate]\nurl = {url:?}\ndelivery = \"5ms\"\nrecord = {{ volume = \"disk\" }}\n",
+        "[volume.disk]\npath = {:?}\nreserve = \"1MiB\"\n[watch]\nlisten = \"127.0.0.1:0\"\n",
         disk.path()
     ));
+    let described = json!({ "url": url, "delivery": "5ms", "record": { "volume": "disk" } });
+    let path = "/api/cameras/gate";
+    assert_eq!(program.api("PUT", path, &described).0, 200);
     let mut came = 0;
     until("pictures come", || {
         let camera = json(&program, "/api/cameras/gate");
@@ -110,6 +119,9 @@ fn what_came_of_a_group_is_recorded_at_the_end() {
         came = camera["samples"].as_u64().unwrap_or(0);
         came > 30
     });
+    if is_removed {
+        assert_eq!(program.api("DELETE", path, &Value::Null).0, 200);
+    }
     program.terminate();
     let read = segments(&disk.path().join("gate"), &Sent::of(&stream()));
     let [segment] = &read[..] else {

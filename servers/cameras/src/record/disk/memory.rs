@@ -28,6 +28,10 @@ struct Shared {
     refuses: Mutex<Option<io::ErrorKind>>,
     /// What changes of names fail with.
     refuses_names: Mutex<Option<io::ErrorKind>>,
+    /// What the cutting off of files fails with.
+    refuses_cuts: Mutex<Option<io::ErrorKind>>,
+    /// What can neither be listed, opened nor removed, with all below it.
+    sealed: Mutex<Option<PathBuf>>,
 }
 
 impl MemoryDisk {
@@ -39,6 +43,8 @@ impl MemoryDisk {
                 hangs: watch::channel(false).0,
                 refuses: Mutex::default(),
                 refuses_names: Mutex::default(),
+                refuses_cuts: Mutex::default(),
+                sealed: Mutex::default(),
             }),
         }
     }
@@ -57,6 +63,23 @@ impl MemoryDisk {
 
     pub(crate) fn set_refuses_names(&self, refuses: Option<io::ErrorKind>) {
         *self.shared.refuses_names.lock().unwrap() = refuses;
+    }
+
+    pub(crate) fn set_refuses_cuts(&self, refuses: Option<io::ErrorKind>) {
+        *self.shared.refuses_cuts.lock().unwrap() = refuses;
+    }
+
+    /// What is there cannot be listed, opened nor removed.
+    pub(crate) fn set_sealed(&self, path: Option<&Path>) {
+        *self.shared.sealed.lock().unwrap() = path.map(Path::to_owned);
+    }
+
+    fn unseal(&self, path: &Path) -> io::Result<()> {
+        let sealed = self.shared.sealed.lock().unwrap();
+        match sealed.as_ref().is_some_and(|it| path.starts_with(it)) {
+            true => Err(io::ErrorKind::PermissionDenied.into()),
+            false => Ok(()),
+        }
     }
 
     /// The names of all files, with their bytes.
@@ -112,6 +135,7 @@ impl Disk for MemoryDisk {
 
     async fn list(&self, path: &Path) -> io::Result<Vec<String>> {
         self.moves().await;
+        self.unseal(path)?;
         let files = self.shared.files.lock().unwrap();
         let below = files.keys().filter_map(|file| file.strip_prefix(path).ok());
         let first = |rest: &Path| Some(rest.components().next()?.as_os_str().to_str()?.to_owned());
@@ -136,6 +160,7 @@ impl Disk for MemoryDisk {
 
     async fn open(&self, path: &Path) -> io::Result<MemoryFile> {
         self.moves().await;
+        self.unseal(path)?;
         let files = self.shared.files.lock().unwrap();
         let content = files.get(path).ok_or(io::ErrorKind::NotFound)?;
         Ok(MemoryFile {
@@ -146,6 +171,7 @@ impl Disk for MemoryDisk {
 
     async fn remove(&self, path: &Path) -> io::Result<()> {
         self.moves().await;
+        self.unseal(path)?;
         let removed = self.shared.files.lock().unwrap().remove(path);
         removed.map(drop).ok_or(io::ErrorKind::NotFound.into())
     }
@@ -217,6 +243,9 @@ impl DiskFile for MemoryFile {
 
     async fn truncate(&self, len: u64) -> io::Result<()> {
         self.disk.moves().await;
+        if let Some(kind) = *self.disk.shared.refuses_cuts.lock().unwrap() {
+            return Err(kind.into());
+        }
         self.content
             .lock()
             .unwrap()

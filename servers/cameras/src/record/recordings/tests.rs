@@ -10,6 +10,7 @@ use crate::hub::{Limits, Publisher};
 use crate::media::Sample;
 use crate::record::clip::{Clip, ClipError, Purpose};
 use crate::record::disk::memory::MemoryDisk;
+use crate::record::gap::Reason;
 use crate::record::index::Index;
 use crate::record::listing::{Missing, Range, ranges};
 use crate::record::names::Name;
@@ -217,10 +218,6 @@ fn the_end_records_incomplete_groups_and_a_disk_that_hangs_takes_no_time_from_ot
         assert_eq!(late, ["yard"]);
         assert!(fragments(&site.disks[0]).is_empty());
         let door = fragments(&site.disks[1]);
-        let pictures = |first: i64, count: i64| {
-            let of = |picture| sample(0, picture * PICTURE, false, 1_000).data.joined();
-            (first..first + count).map(of).collect::<Vec<_>>().concat()
-        };
         assert_eq!(door.len(), 2);
         assert!(door[0].ends_with(&pictures(0, GROUP)));
         assert!(door[1].ends_with(&pictures(GROUP, 6)));
@@ -408,5 +405,205 @@ fn what_an_earlier_process_left_is_completed() {
         let (ranges, _) = again.listed("yard").await;
         assert_eq!(ranges.len(), 1);
         assert_eq!(ranges[0].until_ms - ranges[0].from_ms, 3 * GROUP_MS);
+    });
+}
+
+/// The first pictures, as they stand in fragments one behind the other.
+fn pictures(first: i64, count: i64) -> Vec<u8> {
+    let of = |picture| sample(0, picture * PICTURE, false, 1_000).data.joined();
+    (first..first + count).map(of).collect::<Vec<_>>().concat()
+}
+
+#[test]
+fn what_came_of_a_group_is_recorded_when_the_camera_is_recorded_no_longer() {
+    run(async {
+        for is_removed in [false, true] {
+            let site = Site::new(Budgets::default());
+            let mut camera = Sender::new(&site.hub, "yard");
+            camera.send(1);
+            (0..5).for_each(|_| camera.one());
+            if is_removed {
+                site.hub.remove("yard");
+            }
+            assert!(site.recordings.forget("yard"));
+            assert!(site.recordings.status_of("yard").is_none());
+            let is_there = |site: &Site| fragments(&site.disks[0]).len() == 2;
+            site.until("both groups are there", is_there).await;
+            let yard = fragments(&site.disks[0]);
+            assert!(yard[0].ends_with(&pictures(0, GROUP)), "{is_removed}");
+            assert!(yard[1].ends_with(&pictures(GROUP, 6)), "{is_removed}");
+        }
+    });
+}
+
+/// The new writer leaves alone what the one before has not yet completed.
+#[test]
+fn a_camera_that_is_added_again_at_once_is_recorded_after_what_it_left() {
+    run(async {
+        let site = Site::new(Budgets::default());
+        let mut camera = Sender::new(&site.hub, "yard");
+        camera.send(2);
+        site.until_written("yard", 2).await;
+        site.disks[0].set_hangs(true);
+        for round in 1..=3 {
+            camera.send(1);
+            assert!(site.recordings.forget("yard"));
+            assert!(site.hub.remove("yard"));
+            site.hub.add("yard").unwrap();
+            let limits = CameraLimits::default();
+            let again = site.recordings.record(&site.hub, "yard", "a", limits);
+            again.unwrap();
+            camera = Sender::new(&site.hub, "yard");
+            camera.next = 10 * round * GROUP;
+        }
+        camera.send(1);
+        site.disks[0].set_hangs(false);
+        site.until_written("yard", 1).await;
+        drop(camera);
+        assert_eq!(site.recordings.end(LIMIT).await, Vec::<String>::new());
+        let written = fragments(&site.disks[0]);
+        let wholes = [0, 1, 2, 10, 20, 30].map(|group| (group, GROUP));
+        let begun = [3, 11, 21, 31].map(|group| (group, 1));
+        for (group, count) in wholes.into_iter().chain(begun) {
+            let wanted = pictures(group * GROUP, count);
+            let is_it = |it: &&Bytes| it.ends_with(&wanted);
+            assert_eq!(written.iter().filter(is_it).count(), 1, "{group}");
+        }
+        assert_eq!(written.len(), 10);
+    });
+}
+
+#[test]
+fn the_end_waits_for_cameras_that_are_recorded_no_longer() {
+    run(async {
+        let site = Site::new(Budgets::default());
+        let mut camera = Sender::new(&site.hub, "yard");
+        camera.send(1);
+        site.until_written("yard", 1).await;
+        site.disks[0].set_hangs(true);
+        camera.send(1);
+        assert!(site.recordings.forget("yard"));
+        let late = site.recordings.end(Duration::from_millis(200)).await;
+        assert_eq!(late, ["yard"]);
+    });
+}
+
+#[test]
+fn a_segment_that_could_not_be_ended_is_completed_when_the_disk_works_again() {
+    run(async {
+        let site = Site::new(Budgets::default());
+        let mut camera = Sender::new(&site.hub, "yard");
+        camera.send(2);
+        site.until_written("yard", 2).await;
+        let refused = Some(std::io::ErrorKind::PermissionDenied);
+        site.disks[0].set_refuses(refused);
+        site.disks[0].set_refuses_cuts(refused);
+        camera.send(1);
+        let lost = |site: &Site| {
+            let lost = site.status("yard").reported.lost;
+            lost.contains(&(Reason::WriteFailed, 1))
+        };
+        site.until("a group is lost", lost).await;
+        // What was written before can be seen meanwhile.
+        assert_eq!(site.listed("yard").await.0.len(), 1);
+        assert_eq!(site.status("yard").bytes, 0);
+        site.disks[0].set_refuses(None);
+        site.disks[0].set_refuses_cuts(None);
+        site.until("it is complete", |site| site.status("yard").bytes > 0)
+            .await;
+        assert_eq!(fragments(&site.disks[0]).len(), 2);
+        camera.send(1);
+        site.until_written("yard", 3).await;
+        let (ranges, missing) = site.listed("yard").await;
+        assert_eq!((ranges.len(), missing.len()), (2, 1));
+    });
+}
+
+/// The files of a camera that was recorded a long time ago, and is not any more.
+fn of_another(disk: &MemoryDisk, camera: &str) {
+    let start_ms = 1_000_000;
+    let closed = crate::record::names::Closed {
+        start_ms,
+        length_ms: 1_000,
+        bytes: 1_000,
+        gaps: 0,
+    };
+    let day = Path::new(camera).join("1970-01-01");
+    disk.put(&day.join(closed.to_string()), vec![0; 1_000]);
+    disk.put(&day.join(Name::Index(start_ms).to_string()), vec![0; 64]);
+}
+
+#[test]
+fn what_cannot_be_listed_or_deleted_holds_up_no_other_deletion() {
+    run(async {
+        for sealed in ["left", "left/1970-01-01/0000001000000-1000-1000-0.mp4"] {
+            let disk = MemoryDisk::new();
+            of_another(&disk, "left");
+            of_another(&disk, "other");
+            disk.set_sealed(Some(Path::new(sealed)));
+            let limits = VolumeLimits {
+                bytes_max: Some(1),
+                ..VolumeLimits::default()
+            };
+            let volumes = vec![("a".to_owned(), disk.clone(), limits)];
+            let recordings = Recordings::new(Settings::default(), volumes, CameraLimits::default());
+            recordings.start();
+            let waits = async {
+                let is_left = || disk.files().keys().any(|path| path.starts_with("other"));
+                while is_left() {
+                    evenkeel::time::sleep(Duration::from_millis(2)).await;
+                }
+            };
+            let waited = evenkeel::time::timeout(LIMIT, waits).await;
+            assert!(
+                waited.is_ok(),
+                "{sealed}: {:?}",
+                recordings.volumes_status()
+            );
+            assert!(disk.files().keys().any(|path| path.starts_with("left")));
+            let said = || recordings.volumes_status()[0].error.clone();
+            let waits = async {
+                while said().is_none() {
+                    evenkeel::time::sleep(Duration::from_millis(2)).await;
+                }
+            };
+            let waited = evenkeel::time::timeout(LIMIT, waits).await;
+            assert!(waited.is_ok(), "{sealed}: it is said");
+        }
+    });
+}
+
+#[test]
+fn what_a_process_left_of_a_camera_that_is_recorded_no_longer_is_completed() {
+    run(async {
+        let site = Site::new(Budgets::default());
+        let mut camera = Sender::new(&site.hub, "yard");
+        camera.send(3);
+        site.until_written("yard", 3).await;
+        let left = MemoryDisk::with(&site.disks[0].files());
+        drop((camera, site));
+        let volumes = vec![("a".to_owned(), left.clone(), VolumeLimits::default())];
+        let recordings = Recordings::new(Settings::default(), volumes, CameraLimits::default());
+        recordings.start();
+        let waits = async {
+            while recordings.volumes_status()[0].bytes == 0 {
+                evenkeel::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        let waited = evenkeel::time::timeout(LIMIT, waits).await;
+        assert!(waited.is_ok(), "{:?}", left.files().keys());
+        assert_eq!(fragments(&left).len(), 3);
+    });
+}
+
+#[test]
+fn times_at_the_end_of_all_time_are_listed() {
+    run(async {
+        let site = Site::new(Budgets::default());
+        let volume = site.recordings.volume_of("yard").unwrap();
+        let listed = ranges(&volume, "yard", u64::MAX - 1, u64::MAX)
+            .await
+            .unwrap();
+        assert!(listed.0.is_empty() && listed.1.is_empty());
     });
 }

@@ -72,10 +72,10 @@ fn lines(files: &BTreeMap<PathBuf, Vec<u8>>) -> Vec<Line> {
 fn recovered(files: &BTreeMap<PathBuf, Vec<u8>>) -> usize {
     let disk = MemoryDisk::with(files);
     let directory = path_of(files, ".idx").parent().unwrap().to_owned();
-    let completed = recover(&disk, &directory, None)
-        .now_or_never()
-        .unwrap()
-        .unwrap();
+    let recovered = recover(&disk, &directory, |_| true).now_or_never();
+    let recovered = recovered.unwrap().unwrap();
+    assert!(recovered.failed.is_empty(), "{recovered:?}");
+    let completed = recovered.completed;
     let after = disk.files();
     let Some(closed) = completed.first() else {
         assert!(after.is_empty(), "{after:?}");
@@ -138,10 +138,8 @@ fn fragments_that_were_not_synced_are_compared_and_others_are_not() {
         files.get_mut(&media).unwrap()[at] ^= 1;
         let disk = MemoryDisk::with(&files);
         let directory = media.parent().unwrap();
-        let completed = recover(&disk, directory, None)
-            .now_or_never()
-            .unwrap()
-            .unwrap();
+        let recovered = recover(&disk, directory, |_| true).now_or_never();
+        let completed = recovered.unwrap().unwrap().completed;
         let expected = if place < 2 { 4 } else { place as u64 };
         assert_eq!(completed[0].length_ms, expected * 1000, "{place}");
     }
@@ -157,7 +155,7 @@ fn bytes_without_a_line_are_cut_off_and_indexes_without_a_segment_go() {
     let directory = path_of(&files, ".idx").parent().unwrap().to_owned();
     files.insert(directory.join("notes.txt"), b"somebody else's".to_vec());
     let disk = MemoryDisk::with(&files);
-    recover(&disk, &directory, None)
+    recover(&disk, &directory, |_| true)
         .now_or_never()
         .unwrap()
         .unwrap();
@@ -176,7 +174,35 @@ fn a_segment_that_is_being_written_is_left_alone() {
     else {
         panic!("{media:?} is open");
     };
-    let recovered = recover(&disk, media.parent().unwrap(), Some(start_ms));
-    assert_eq!(recovered.now_or_never().unwrap().unwrap(), []);
+    let recovered = recover(&disk, media.parent().unwrap(), |start| start != start_ms);
+    assert_eq!(recovered.now_or_never().unwrap().unwrap().completed, []);
     assert_eq!(disk.files(), files);
+}
+
+/// A segment that cannot be read is left alone, and the others of its day are completed.
+#[test]
+fn a_segment_that_cannot_be_read_costs_no_other_one() {
+    let mut files = killed();
+    let (media, index) = (path_of(&files, ".mp4"), path_of(&files, ".idx"));
+    let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+    let Some(Name::Open(start_ms)) = Name::parse(&name(&media)) else {
+        panic!("{media:?} is open");
+    };
+    // It comes first in its day.
+    let sealed = media.with_file_name(Name::Open(start_ms - 1).to_string());
+    let beside = index.with_file_name(Name::Index(start_ms - 1).to_string());
+    files.insert(sealed.clone(), files[&media].clone());
+    files.insert(beside.clone(), files[&index].clone());
+    let disk = MemoryDisk::with(&files);
+    disk.set_sealed(Some(&sealed));
+    let directory = media.parent().unwrap();
+    let recovered = recover(&disk, directory, |_| true).now_or_never();
+    let recovered = recovered.unwrap().unwrap();
+    assert_eq!(recovered.completed.len(), 1, "{recovered:?}");
+    assert_eq!(recovered.completed[0].start_ms, start_ms);
+    assert_eq!(recovered.failed, [start_ms - 1]);
+    assert!(recovered.error.is_some());
+    let left = disk.files();
+    assert_eq!(left[&sealed], files[&sealed]);
+    assert_eq!(left[&beside], files[&beside]);
 }
