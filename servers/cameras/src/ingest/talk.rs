@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use evenkeel::time::timeout;
-use rtsp_types::Message;
+use rtsp_types::{Message, StatusCode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::IngestError;
@@ -34,6 +34,9 @@ impl Talk {
         let answered = timeout(patience, async {
             loop {
                 match self.wire.frame()? {
+                    // Before the final one, which is waited for no longer because of it.
+                    Some(Frame::Message(Message::Response(response)))
+                        if response.status() == StatusCode::Continue => {}
                     Some(Frame::Message(Message::Response(response))) => return Ok(response),
                     Some(Frame::Message(Message::Request(request))) => {
                         self.stream.write_all(&answer_to(&request)).await?;
@@ -72,7 +75,7 @@ impl Talk {
 
 /// The answer to what a camera asks us: that it is not supported, or that we are here.
 pub(super) fn answer_to(request: &rtsp_types::Request<Vec<u8>>) -> Vec<u8> {
-    use rtsp_types::{Method, Response, StatusCode, Version, headers};
+    use rtsp_types::{Method, Response, Version, headers};
     let status = match request.method() {
         Method::Options | Method::GetParameter | Method::SetParameter => StatusCode::Ok,
         _ => StatusCode::NotImplemented,
@@ -85,4 +88,43 @@ pub(super) fn answer_to(request: &rtsp_types::Request<Vec<u8>>) -> Vec<u8> {
     // Writing into memory does not fail.
     let _ = response.empty().write(&mut bytes);
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use evenkeel::net::TcpStream;
+    use evenkeel::runtime::Builder;
+
+    use super::*;
+
+    #[test]
+    fn a_camera_that_puts_off_its_answer_is_given_up() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let camera = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            while stream
+                .write_all(b"RTSP/1.0 100 Continue\r\nCSeq: 1\r\n\r\n")
+                .is_ok()
+            {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let runtime = Builder::new().workers(1).build().unwrap();
+        runtime.block_on(async {
+            let mut talk = Talk {
+                stream: Stream::plain(TcpStream::connect(address).await.unwrap()),
+                wire: Wire::default(),
+                patience: Duration::from_millis(50),
+            };
+            let answered = talk.ask(b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n").await;
+            assert!(
+                matches!(answered, Err(IngestError::Slow { .. })),
+                "{answered:?}"
+            );
+        });
+        camera.join().unwrap();
+    }
 }
