@@ -140,6 +140,8 @@ impl Server {
             listener,
             patience: PATIENCE,
             certificate: gate.certificate.clone(),
+            slots: Arc::default(),
+            per_client_max: settings.connections_per_client_max,
         };
         let serve = evenkeel::serve(listener, router(served))
             .max_connections(settings.connections_max)

@@ -48,6 +48,8 @@ pub struct Settings {
     pub accounts: Vec<Account>,
     /// Connections at once. More wait in the backlog.
     pub connections_max: usize,
+    /// The same of one address, with its WebSockets.
+    pub connections_per_client_max: usize,
     /// WebSockets at once.
     pub sockets_max: usize,
     /// Clips that are being read at once, for playing or keeping.
@@ -66,6 +68,7 @@ impl Default for Settings {
             tokens: Vec::new(),
             accounts: Vec::new(),
             connections_max: 1_000,
+            connections_per_client_max: 500,
             sockets_max: 1_000,
             clips_max: 32,
             live_bytes_max: 256 << 20,

@@ -1,19 +1,22 @@
-//! Clients that take nothing of what is written to them are cut off.
+//! Clients that take nothing of what is written to them are cut off, and none has all connections.
 
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use evenkeel::net::{Delivery, TcpListener};
+use evenkeel::net::{Delivery, TcpListener, TcpStream};
 use evenkeel::serve::Listener;
 use evenkeel::time::{Sleep, sleep};
 use hyper::rt::{Read, ReadBufCursor, Write};
+use servers_common::slots::{Limits, Slot, Slots};
 
 use crate::tls::{Certificate, Stream};
 
-/// A listener whose connections fail when their peers take nothing for so long.
+/// A listener whose connections fail when their peers take nothing for so long. It takes only so
+/// many of one client, so that others find a place.
 #[derive(Debug)]
 pub struct TimedListener {
     /// The listener.
@@ -22,6 +25,10 @@ pub struct TimedListener {
     pub patience: Duration,
     /// For TLS.
     pub certificate: Option<Certificate>,
+    /// Those that are taken, WebSockets among them.
+    pub slots: Arc<Slots>,
+    /// How many one client may have.
+    pub per_client_max: usize,
 }
 
 impl Listener for TimedListener {
@@ -29,17 +36,50 @@ impl Listener for TimedListener {
     type Address = SocketAddr;
 
     async fn accept(&mut self) -> io::Result<(Timed, SocketAddr)> {
-        let (io, address) = Listener::accept(&mut self.listener).await?;
-        io.set_delivery(Delivery::Immediate)?;
-        // Parts are written whole, and are not to wait for an answer to the one before.
-        io.set_nodelay(true)?;
-        let timed = Timed {
-            io: Stream::http(io, self.certificate.as_ref()),
-            patience: self.patience,
-            waits: None,
+        let limits = Limits {
+            // The server counts its connections, and WebSockets, by itself.
+            all_max: usize::MAX,
+            per_client_max: self.per_client_max,
         };
-        Ok((timed, address))
+        loop {
+            let (io, address) = Listener::accept(&mut self.listener).await?;
+            let Ok(slot) = self.slots.take(Some(address.ip()), limits) else {
+                // Before hands are shaken nobody understands why.
+                if self.certificate.is_none() {
+                    refuse(&io, self.per_client_max);
+                }
+                continue;
+            };
+            // A client that has gone meanwhile is noticed later, and is no error of the listener.
+            _ = io.set_delivery(Delivery::Immediate);
+            // Parts are written whole, and are not to wait for an answer to the one before.
+            _ = io.set_nodelay(true);
+            let timed = Timed {
+                io: Stream::http(io, self.certificate.as_ref()),
+                patience: self.patience,
+                waits: None,
+                _slot: slot,
+            };
+            return Ok((timed, address));
+        }
     }
+}
+
+/// Says why, in the answer to whatever request it would send. The buffer of a new connection takes
+/// that at once.
+fn refuse(io: &TcpStream, per_client_max: usize) {
+    let error = format!(
+        "your address has {per_client_max} connections here, as many as it may have \
+         (watch.connections_per_client_max)"
+    );
+    let body = serde_json::json!({ "error": error }).to_string();
+    let answer = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\n\
+         connection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    // If this fails, the client sees the connection closed.
+    _ = io.try_write(answer.as_bytes());
 }
 
 /// Such a connection.
@@ -49,6 +89,7 @@ pub struct Timed {
     patience: Duration,
     /// Since the last write that did not wait.
     waits: Option<Pin<Box<Sleep>>>,
+    _slot: Slot,
 }
 
 impl Timed {

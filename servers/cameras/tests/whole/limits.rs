@@ -1,8 +1,9 @@
 //! What clients and cameras can make grow has a limit, and descriptors are given back.
 
-use std::io::Write;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 
-use super::support::{Client, Program, simulator, simulator_of, until};
+use super::support::{Client, LIMIT, Program, simulator, simulator_of, until};
 
 #[test]
 fn connections_have_limits_and_who_is_refused_is_told() {
@@ -24,6 +25,33 @@ fn connections_have_limits_and_who_is_refused_is_told() {
     drop(kept);
     until("there is room", || {
         program.connect().ask("OPTIONS", "*", "").status == 200
+    });
+}
+
+/// One client, which says nothing, does not have all connections.
+#[test]
+fn a_client_has_only_some_of_the_connections_over_http() {
+    let program =
+        Program::start("[watch]\nlisten = \"127.0.0.1:0\"\nconnections_per_client_max = 3\n");
+    let silent = || TcpStream::connect(&program.watch).unwrap();
+    let kept: Vec<TcpStream> = (0..3).map(|_| silent()).collect();
+    let refused = || {
+        let (mut client, mut said) = (silent(), String::new());
+        client.set_read_timeout(Some(LIMIT)).unwrap();
+        client.read_to_string(&mut said).unwrap();
+        said
+    };
+    let said = refused();
+    assert!(said.starts_with("HTTP/1.1 503"), "{said}");
+    assert!(said.contains("connections_per_client_max"), "{said}");
+    drop(kept);
+    until("there is room", || {
+        let (mut client, mut said) = (silent(), [0; 12]);
+        client.set_read_timeout(Some(LIMIT)).unwrap();
+        let asked = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
+        client.write_all(asked).is_ok()
+            && client.read_exact(&mut said).is_ok()
+            && said == *b"HTTP/1.1 200"
     });
 }
 
