@@ -222,8 +222,9 @@ fn still(track: Track, sample: Sample) -> Result<Response, Problem> {
         let fragment = Fragment::of(1, &tracks, &samples, origin, second)?;
         Ok(Bytes::from([init.bytes, fragment.joined()].concat()))
     });
+    // The camera's parameter sets, for example, are none.
     let file =
-        file.map_err(|error| Problem(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+        file.map_err(|error| Problem(StatusCode::UNSUPPORTED_MEDIA_TYPE, error.to_string()))?;
     Ok(([(CONTENT_TYPE, MP4), (STARTS, now.as_str())], file).into_response())
 }
 
