@@ -14,6 +14,7 @@
 
 mod directory;
 
+pub(crate) use directory::mark_of;
 pub use directory::{Action, Directory, Found, Permission, Reply, SetUp};
 
 use std::sync::Arc;
@@ -47,6 +48,8 @@ pub struct Server {
     session: String,
     state: State,
     user: Option<String>,
+    /// Of the user, as it was let in.
+    mark: Option<[u8; 32]>,
     refusals: u32,
     /// Ports that were opened for a publisher, and are not set up yet.
     offered: Option<(u16, u16)>,
@@ -100,6 +103,7 @@ impl Server {
             session: format!("{session:016x}"),
             state: State::Idle,
             user: None,
+            mark: None,
             refusals: 0,
             offered: None,
         }
@@ -123,6 +127,16 @@ impl Server {
     /// The user of the last request that was good.
     pub fn user(&self) -> Option<&str> {
         self.user.as_deref()
+    }
+
+    /// Whether whoever was let in may go on with this: not a user that was removed since, has
+    /// another password or other cameras, nor somebody without a name where there are users now.
+    pub fn may_go_on(&self, camera: &str, what: Permission, directory: &dyn Directory) -> bool {
+        directory.is_open()
+            || self.user.as_ref().is_some_and(|user| {
+                let mark = directory.mark(user);
+                mark.is_some() && mark == self.mark && directory.may(user, camera, what)
+            })
     }
 
     /// Answers a request.
@@ -254,6 +268,7 @@ impl Server {
             let why = format!("user {user:?} may not do this with {camera:?}");
             return Err((StatusCode::Forbidden, why));
         }
+        self.mark = directory.mark(&user);
         self.user = Some(user);
         Ok(())
     }

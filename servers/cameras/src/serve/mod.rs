@@ -28,7 +28,7 @@ use datagrams::Datagrams;
 use crate::cameras::Cameras;
 use crate::config::{self, Account, User};
 use crate::rtsp::auth::{Algorithm, digest_of};
-use crate::rtsp::server::{Directory, Found, Permission, REALM};
+use crate::rtsp::server::{Directory, Found, Permission, REALM, mark_of};
 use crate::tls::{Certificate, Stream};
 use crate::users::Users;
 
@@ -55,6 +55,8 @@ pub(crate) struct Shared {
     silence: Duration,
     slots: Arc<Slots>,
     closing: tokio::sync::watch::Sender<bool>,
+    /// Told when users and settings are other ones.
+    changed: tokio::sync::watch::Sender<()>,
     counts: Counts,
 }
 
@@ -139,6 +141,7 @@ impl Doors {
             silence,
             slots: Arc::default(),
             closing: tokio::sync::watch::Sender::new(false),
+            changed: tokio::sync::watch::Sender::new(()),
             counts: Counts::default(),
         });
         let address = plain.as_ref().map(|(_, address)| *address);
@@ -176,11 +179,13 @@ impl Doors {
         }
     }
 
-    /// Goes by other users, limits and times for connections, and requests, to come.
+    /// Goes by other users, limits and times for connections, and requests, to come. Viewers and
+    /// publishers that may be so no longer are ended.
     pub fn change(&self, rtsp: &config::Rtsp, accounts: &[Account]) {
         self.shared.accounts.become_like(&Users::new(accounts));
         let settings = &self.shared.settings;
         *settings.lock().unwrap_or_else(PoisonError::into_inner) = Settings::of(rtsp);
+        self.shared.changed.send_replace(());
     }
 
     /// How many clients are connected.
@@ -292,6 +297,12 @@ impl Directory for Shared {
 
     fn knows_digests(&self) -> bool {
         self.accounts.have_digests()
+    }
+
+    fn mark(&self, user: &str) -> Option<[u8; 32]> {
+        let password = Directory::password(self, user);
+        let secret = password.or_else(|| self.accounts.account(user).map(|it| it.password_hash));
+        secret.map(|secret| mark_of(&secret))
     }
 
     fn may(&self, user: &str, camera: &str, what: Permission) -> bool {

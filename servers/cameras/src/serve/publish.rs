@@ -15,7 +15,7 @@ use crate::ingest::{Claim, Feed, IngestError};
 use crate::rtp::order::Patience;
 use crate::rtsp::Frame;
 use crate::rtsp::sdp::Offer;
-use crate::rtsp::server::{Action, Server, SetUp};
+use crate::rtsp::server::{Action, Permission, Server, SetUp};
 
 /// How long packets are held back; there is no configuration of it for those who publish.
 const DELAY: Duration = Duration::from_millis(100);
@@ -110,6 +110,9 @@ impl Publishing<'_> {
         server: &mut Server,
         mut datagrams: Option<Datagrams>,
     ) -> Over {
+        let mut changed = self.shared.changed.subscribe();
+        // Since RECORD was answered.
+        changed.mark_changed();
         loop {
             let sooner = self.feed.deadline().map(|left| Instant::now() + left);
             let silent = self.heard + self.shared.silence;
@@ -117,6 +120,12 @@ impl Publishing<'_> {
             let wake = sooner.map_or(wake, |sooner| sooner.min(wake));
             let went_on = tokio::select! {
                 biased;
+                Ok(()) = changed.changed() => {
+                    match server.may_go_on(self.camera, Permission::Publish, &**self.shared) {
+                        true => Ok(()),
+                        false => Err((End::Over, IngestError::Ended)),
+                    }
+                }
                 frame = connection.frame() => match frame {
                     Ok(frame) => self.frame(frame, connection, server).await,
                     Err(end) => Err((end, IngestError::Ended)),

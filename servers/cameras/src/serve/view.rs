@@ -22,7 +22,7 @@ use crate::rtp::packetizer::{Framing, Packetizer};
 use crate::rtp::rtcp::{self, SenderReport};
 use crate::rtsp::Frame;
 use crate::rtsp::sdp::payload_type;
-use crate::rtsp::server::{Action, Server, SetUp};
+use crate::rtsp::server::{Action, Permission, Server, SetUp};
 
 /// How long a viewer of datagrams may ask for nothing: twice what it is told. One that has gone
 /// without a word would be sent to for ever.
@@ -129,6 +129,9 @@ impl Viewing {
         server: &mut Server,
         subscriber: &mut Subscriber,
     ) -> Result<(), End> {
+        let mut changed = shared.changed.subscribe();
+        // Since PLAY was answered.
+        changed.mark_changed();
         loop {
             let report = self.reported + REPORTS_EVERY;
             tokio::select! {
@@ -143,6 +146,12 @@ impl Viewing {
                         Action::End => return Err(End::Over),
                         Action::Pause => return Ok(()),
                         _ => {}
+                    }
+                }
+                Ok(()) = changed.changed() => {
+                    let camera = subscriber.camera();
+                    if !server.may_go_on(camera, Permission::View, &**shared) {
+                        return Err(End::Over);
                     }
                 }
                 event = subscriber.next() => {

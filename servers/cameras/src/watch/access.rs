@@ -9,12 +9,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN};
-use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use constant_time_eq::constant_time_eq;
 use evenkeel::Class;
 use sha2::{Digest, Sha256};
+use tokio::sync::watch;
 
 use super::settings::{Permission, Token};
 use crate::config::{Account, Role};
@@ -86,6 +87,7 @@ impl Rights {
 pub struct Access {
     tokens: Arc<Mutex<Arc<Tokens>>>,
     users: Arc<Users>,
+    changed: Arc<watch::Sender<()>>,
 }
 
 type Tokens = [([u8; 32], Rights)];
@@ -109,6 +111,7 @@ impl Access {
         Ok(Self {
             tokens: Arc::new(Mutex::new(tokens)),
             users: Arc::new(Users::new(&[])),
+            changed: Arc::new(watch::Sender::new(())),
         })
     }
 
@@ -145,6 +148,12 @@ impl Access {
         let other = other.tokens();
         // A whole list is put in the place of another.
         *self.tokens.lock().unwrap_or_else(PoisonError::into_inner) = other;
+        self.changed.send_replace(());
+    }
+
+    /// Tells of changes from now on.
+    pub(super) fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
     }
 
     fn tokens(&self) -> Arc<Tokens> {
@@ -205,6 +214,10 @@ impl Access {
         uri: &Uri,
         headers: &HeaderMap,
     ) -> Result<(), Refusal> {
+        if headers.get_all(HOST).iter().count() > 1 {
+            let why = "the request names more than one host";
+            return Err(Refusal(StatusCode::BAD_REQUEST, why));
+        }
         let host = host(uri, headers);
         if !self.needs_token() && !host.is_some_and(is_loopback) {
             return Err(Refusal(
@@ -227,7 +240,9 @@ impl Access {
             let named = origin.split_once("://").map(|(_, named)| named);
             named != host
         };
-        if (changes || is_socket) && text(headers, &ORIGIN).is_some_and(is_foreign) {
+        // One that is no text is nobody's that is known.
+        let is_foreign = |value: &HeaderValue| value.to_str().map_or(true, is_foreign);
+        if (changes || is_socket) && headers.get_all(ORIGIN).iter().any(is_foreign) {
             return Err(Refusal(
                 StatusCode::FORBIDDEN,
                 "the request comes from a page of another server",

@@ -1,6 +1,7 @@
 //! Watching over HTTP: a page, an interface for programs, live pictures and recordings.
 //!
-//! - [`settings`]: what the operator may set; [`access`]: who may do what.
+//! - [`settings`]: what the operator may set; [`access`]: who may do what; `standing`: and for how
+//!   long.
 //! - [`parts`]: samples cut into parts that browsers take; [`window`]: the newest of them.
 //! - [`live`]: a task for each camera that is watched, and nobody else's; [`playlist`]: what HLS
 //!   calls them.
@@ -50,6 +51,7 @@ pub mod routes;
 pub mod server;
 pub mod settings;
 pub mod socket;
+mod standing;
 pub mod timed;
 pub mod webrtc;
 pub mod window;

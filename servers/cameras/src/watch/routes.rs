@@ -21,6 +21,7 @@ use super::access::{Access, Refusal, Rights, user_and_password};
 use super::live::Lives;
 use super::openapi;
 use super::settings::{Permission, Settings};
+use super::standing::Standing;
 use super::webrtc::WebRtc;
 use super::webrtc::origins::{self, Origins};
 use crate::hub::Hub;
@@ -246,6 +247,7 @@ async fn admit(State(served): State<Arc<Served>>, mut request: Request, next: Ne
 /// The same for as long as an answer may take to begin.
 async fn admit_own(served: &Served, mut request: Request, next: Next) -> Response {
     let (method, uri, headers) = (request.method(), request.uri(), request.headers());
+    let mut standing = Standing::of_request(&served.access, headers);
     let mut checked = if is_open(uri.path()) {
         served
             .access
@@ -259,12 +261,19 @@ async fn admit_own(served: &Served, mut request: Request, next: Next) -> Respons
         && let Some((user, password)) = user_and_password(headers)
     {
         match served.access.login(user, password).await {
-            Ok(account) => checked = Ok(Some(Rights::of(&account))),
+            Ok(account) => {
+                standing = Standing::of_user(&served.access, &account);
+                checked = Ok(Some(Rights::of(&account)));
+            }
             Err(error) => return refused(error).into_response(),
         }
     }
     match checked {
-        Ok(Some(rights)) => _ = request.extensions_mut().insert(rights),
+        Ok(Some(rights)) => {
+            let extensions = request.extensions_mut();
+            extensions.insert(rights);
+            extensions.insert(standing);
+        }
         Ok(None) => {}
         Err(Refusal(status, why)) => return Problem(status, why.to_owned()).into_response(),
     }

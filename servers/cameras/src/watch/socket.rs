@@ -36,6 +36,7 @@ use super::live::{Live, Viewing};
 use super::media::refused;
 use super::routes::{Problem, Served};
 use super::settings::Permission;
+use super::standing::Standing;
 use super::window::{Next, Placed};
 use crate::record::listing;
 
@@ -49,6 +50,7 @@ type Socket = WebSocketStream<Tokio>;
 pub(super) async fn upgrade(
     State(served): State<Arc<Served>>,
     Extension(rights): Extension<Rights>,
+    Extension(standing): Extension<Standing>,
     Path(camera): Path<String>,
     mut request: Request,
 ) -> Result<Response, Problem> {
@@ -69,7 +71,7 @@ pub(super) async fn upgrade(
         let _permit = permit;
         if let Ok(upgraded) = upgrade.await {
             // A client that has gone away needs no answer.
-            _ = serve(upgraded, &live).await;
+            _ = serve(upgraded, &live, standing.lost(camera)).await;
         }
     }));
     let headers = [
@@ -89,7 +91,12 @@ fn accept_key(headers: &HeaderMap) -> Option<String> {
     is_upgrade.then(|| derive_accept_key(key.as_bytes()))
 }
 
-async fn serve(upgraded: Upgraded, live: &Arc<Live>) -> Result<(), Error> {
+/// Until either side ends it, or `lost` is ready: whoever watches may not any more.
+async fn serve(
+    upgraded: Upgraded,
+    live: &Arc<Live>,
+    lost: impl Future<Output = ()>,
+) -> Result<(), Error> {
     let config = WebSocketConfig::default()
         .read_buffer_size(MESSAGE_BYTES_MAX)
         .max_message_size(Some(MESSAGE_BYTES_MAX))
@@ -97,7 +104,10 @@ async fn serve(upgraded: Upgraded, live: &Arc<Live>) -> Result<(), Error> {
     let mut socket: Socket =
         WebSocketStream::from_raw_socket(Tokio(upgraded), Role::Server, Some(config)).await;
     let viewing = live.view();
-    let sent = send_all(&mut socket, &viewing).await;
+    let sent = tokio::select! {
+        sent = send_all(&mut socket, &viewing) => sent,
+        () = lost => Ok(()),
+    };
     // Whatever went wrong, the client is told that it is over, if it still listens.
     _ = timeout(PING_EVERY, socket.close(None)).await;
     sent

@@ -1,6 +1,7 @@
 //! Users with roles, by RTSP and HTTP, and what they may not do.
 
-use std::io::Write;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
 use argon2::password_hash::PasswordHasher;
@@ -10,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use cameras::rtsp::auth::{Answering, Credentials};
 use serde_json::{Value, json};
 
-use super::support::{Program, simulator};
+use super::support::{Client, LIMIT, Program, simulator, until};
 
 /// A user whose hash is cheap, so that tests are short.
 fn user(name: &str, password: &str, more: &str) -> String {
@@ -68,7 +69,7 @@ fn users_are_the_same_by_rtsp_and_http_and_do_what_their_roles_allow() {
         let answer = client.ask("DESCRIBE", &program.url(camera), &basic(pair));
         answer.status
     };
-    super::support::until("a can be watched", || describe("a", "ann:one") == 200);
+    until("a can be watched", || describe("a", "ann:one") == 200);
     for (camera, pair, expected) in [
         ("b", "ann:one", 403),
         ("a", "ann:two", 401),
@@ -112,6 +113,110 @@ fn users_are_the_same_by_rtsp_and_http_and_do_what_their_roles_allow() {
         status(&program, "GET", path, &basic("ann:one"), nothing),
         404
     );
+}
+
+/// A viewer by RTSP, if the user may watch `a`.
+fn plays(program: &Program, pair: &str) -> Option<Client> {
+    let mut client = program.connect();
+    let (url, header) = (program.url("a"), basic(pair));
+    let track = format!("{url}/trackID=0");
+    let transport = "Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n".to_owned();
+    let mut asks = |method, url, more: &str| client.ask(method, url, more).status == 200;
+    let plays = asks("DESCRIBE", &url, &header)
+        && asks("SETUP", &track, &(transport + &header))
+        && asks("PLAY", &url, &header);
+    plays.then_some(client)
+}
+
+/// The same, as soon as the camera can be watched.
+fn watches(program: &Program, pair: &str) -> Client {
+    let mut client = None;
+    until("the camera can be watched", || {
+        client = plays(program, pair);
+        client.is_some()
+    });
+    client.unwrap()
+}
+
+/// A viewer of `a` by a WebSocket.
+fn socket(program: &Program, pair: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(&program.watch).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    let (host, header) = (&program.watch, basic(pair));
+    write!(
+        stream,
+        "GET /api/cameras/a/live HTTP/1.1\r\nhost: {host}\r\nupgrade: websocket\r\n\
+         connection: upgrade\r\nsec-websocket-version: 13\r\n\
+         sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n{header}\r\n"
+    )
+    .unwrap();
+    let mut part = [0; 12];
+    stream.read_exact(&mut part).unwrap();
+    assert_eq!(&part, b"HTTP/1.1 101");
+    stream
+}
+
+#[test]
+fn who_may_not_watch_any_more_is_cut_off_and_others_go_on() {
+    let simulator = simulator();
+    let url = simulator.url(0);
+    let camera = |name: &str| format!("[camera.{name}]\nurl = {url:?}\ndelivery = \"5ms\"\n");
+    let cameras = camera("a") + &camera("b");
+    let config = |users: &str| format!("{users}[watch]\nlisten = \"127.0.0.1:0\"\n{cameras}");
+    let ann = user("ann", "one", "");
+    let bob = user("bob", "two", "role = \"admin\"");
+    let program = Program::start(&config(&(ann.clone() + &bob)));
+    let is_read_again = |users: &str| {
+        program.rewrite(&config(users));
+        let nothing = &Value::Null;
+        status(&program, "POST", "/api/reload", &basic("bob:two"), nothing) == 200
+    };
+    let mut good = watches(&program, "bob:two");
+    let mut last = good.media().sequence();
+    // She is removed, has another password, and may see another camera only.
+    let others = user("ann", "three", "");
+    let limited = format!("{ann}cameras = [\"b\"]\n");
+    for next in ["", &others, &limited] {
+        assert!(is_read_again(&(ann.clone() + &bob)));
+        let mut by_rtsp = watches(&program, "ann:one");
+        let mut by_http = socket(&program, "ann:one");
+        by_rtsp.media();
+        assert!(is_read_again(&(next.to_owned() + &bob)));
+        by_rtsp.ended();
+        by_http.read_to_end(&mut Vec::new()).unwrap();
+        assert!(plays(&program, "ann:one").is_none());
+        for _ in 0..200 {
+            let sequence = good.media().sequence();
+            assert_eq!(sequence, last.wrapping_add(1));
+            last = sequence;
+        }
+    }
+}
+
+#[test]
+fn a_publisher_that_is_removed_is_cut_off() {
+    let publishers = |name: &str| {
+        format!(
+            "[[rtsp.user]]\nname = {name:?}\npassword = \"x\"\npublish = [\"a\"]\n\
+             [watch]\nlisten = \"127.0.0.1:0\"\n[camera.a]\n"
+        )
+    };
+    let program = Program::start(&publishers("gate"));
+    let (mut client, url) = (program.connect(), program.url("a"));
+    let header = basic("gate:x");
+    let described = "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\n\
+        m=audio 0 RTP/AVP 8\r\na=control:trackID=0\r\n";
+    let announced = client.request("ANNOUNCE", &url, &header, described);
+    assert_eq!(announced.status, 200, "{announced:?}");
+    let transport = "Transport: RTP/AVP/TCP;unicast;interleaved=0-1;mode=record\r\n".to_owned();
+    let track = format!("{url}/trackID=0");
+    let set_up = client.ask("SETUP", &track, &(transport + &header));
+    assert_eq!(set_up.status, 200, "{set_up:?}");
+    assert_eq!(client.ask("RECORD", &url, &header).status, 200);
+    program.rewrite(&publishers("yard"));
+    program.signal("HUP");
+    program.until_said("read again");
+    client.ended();
 }
 
 #[test]
@@ -191,7 +296,7 @@ fn a_user_that_the_command_prints_is_let_in_by_a_digest() {
         let header = format!("Authorization: {answer}\r\n");
         client.ask("DESCRIBE", &url, &header).status
     };
-    super::support::until("the camera can be watched", || describe("four") == 200);
+    until("the camera can be watched", || describe("four") == 200);
     assert_eq!(describe("five"), 401);
     let nothing = &Value::Null;
     assert_eq!(

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use constant_time_eq::constant_time_eq;
+use sha2::{Digest, Sha256};
 
 use crate::media::Track;
 use crate::rtsp::auth::{Algorithm, Passwords, digest_of};
@@ -48,6 +49,11 @@ pub trait Directory {
     fn knows_digests(&self) -> bool {
         true
     }
+    /// What changes when a user has another password, and says nothing about it; `None` if there is
+    /// no such user.
+    fn mark(&self, user: &str) -> Option<[u8; 32]> {
+        self.password(user).map(|password| mark_of(&password))
+    }
     /// Whether a user may.
     fn may(&self, user: &str, camera: &str, what: Permission) -> bool;
     /// What a camera has to show.
@@ -58,6 +64,11 @@ pub trait Directory {
     }
     /// Whether the camera is one that publishes by itself.
     fn takes_publishers(&self, camera: &str) -> bool;
+}
+
+/// What a secret is told from others by, by whoever has no need to know it.
+pub(crate) fn mark_of(secret: &str) -> [u8; 32] {
+    Sha256::digest(secret).into()
 }
 
 /// A directory, for those who check answers to challenges.

@@ -94,6 +94,9 @@ fn pages_of_others_change_nothing_and_open_no_socket() {
     assert_eq!(post(&[cookie, host, own]), Ok(()));
     assert_eq!(post(&[cookie, host, foreign]), Err(403));
     assert_eq!(post(&[cookie, host, ("origin", "null")]), Err(403));
+    assert_eq!(post(&[cookie, host, ("origin", "http://\u{e9}")]), Err(403));
+    assert_eq!(post(&[cookie, host, own, foreign]), Err(403));
+    assert_eq!(post(&[cookie, host, ("host", "evil.example")]), Err(400));
     assert_eq!(
         post(&[cookie, host, ("sec-fetch-site", "cross-site")]),
         Err(403)

@@ -159,7 +159,8 @@ impl WebRtc {
         &self.port
     }
 
-    /// Begins a session of a camera for an offer of this client.
+    /// Begins a session of a camera for an offer of this client. It ends when `lost` is ready: then
+    /// the client may not watch any more.
     ///
     /// # Errors
     ///
@@ -169,6 +170,7 @@ impl WebRtc {
         camera: &str,
         client: IpAddr,
         offer: &str,
+        lost: impl Future<Output = ()> + Send + 'static,
     ) -> Result<Begun, WhepError> {
         let slot = self.port.slot(client)?;
         let status = self.hub.status_of(camera);
@@ -208,7 +210,7 @@ impl WebRtc {
             evenkeel::task::Builder::new()
                 .class(Class::BULK)
                 .computes(true)
-                .spawn(session.run()),
+                .spawn(session.run(lost)),
         );
         Ok(Begun { key, user, answer })
     }

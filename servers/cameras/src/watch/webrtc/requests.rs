@@ -32,6 +32,7 @@ use crate::hub::SubscribeError;
 use crate::watch::access::Rights;
 use crate::watch::routes::{Problem, Served};
 use crate::watch::settings::Permission;
+use crate::watch::standing::Standing;
 
 /// The kind of offers and answers.
 pub(in crate::watch) const SDP: &str = "application/sdp";
@@ -134,6 +135,7 @@ pub(in crate::watch) async fn session(
 pub(in crate::watch) async fn offer(
     State(served): State<Arc<Served>>,
     Extension(rights): Extension<Rights>,
+    Extension(standing): Extension<Standing>,
     Extension(Peer(address)): Extension<Peer<SocketAddr>>,
     Path(camera): Path<String>,
     headers: HeaderMap,
@@ -142,7 +144,10 @@ pub(in crate::watch) async fn offer(
     served.check(&rights, Permission::Watch, &camera)?;
     let webrtc = webrtc(&served)?;
     check_kind(&headers, SDP)?;
-    let begun = webrtc.offer(&camera, address.ip(), text(&body)?).await;
+    let lost = standing.lost(camera.clone());
+    let begun = webrtc
+        .offer(&camera, address.ip(), text(&body)?, lost)
+        .await;
     let Begun { key, user, answer } = match begun {
         Ok(begun) => begun,
         Err(error) => return Ok(refused(error)),

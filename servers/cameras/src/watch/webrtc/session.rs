@@ -80,9 +80,12 @@ impl Session {
         }
     }
 
-    /// Until it is over.
-    pub(super) async fn run(mut self) {
-        let end = self.go().await;
+    /// Until it is over, or `lost` is ready.
+    pub(super) async fn run(mut self, lost: impl Future<Output = ()>) {
+        let end = tokio::select! {
+            end = self.go() => end,
+            () = lost => End::Asked,
+        };
         if !matches!(end, End::Peer) && self.peer.close().is_ok() {
             // The browser is told, if it still listens.
             _ = self.turn().await;
@@ -228,7 +231,7 @@ mod tests {
             for (is_connected, limit) in [(false, 10), (true, 30)] {
                 let (port, mut session) = silent(&hub).await;
                 session.bound = is_connected.then(|| IpAddr::from([192, 0, 2, 9]));
-                let ended = evenkeel::spawn(session.run());
+                let ended = evenkeel::spawn(session.run(std::future::pending()));
                 seconds(limit - 1).await;
                 assert_eq!(port.sessions(), 1, "{is_connected}");
                 assert_eq!(hub.status_of("gate").unwrap().viewers, 1);
