@@ -16,16 +16,42 @@ const PROJECTS: &str = "tmp/projects";
 /// hundred packages that nothing else in this step builds.
 pub(crate) const COPIED: [&str; 3] = ["classes", "served", "tests-on-copy"];
 
-/// The step of `cargo xtask ci`: the tests of the workspace itself, a sample of Tokio's own tests
-/// with multi-thread runtimes on Evenkeel and with all, and a graph of other people's crates.
+/// Those of `cargo-evenkeel`'s test programs that need seconds. The others build projects.
+const QUICK: &str = "--package cargo-evenkeel --lib --test commands --test doctor --test projects";
+
+/// The step of `cargo xtask ci`: the quick tests of the workspace itself, and a sample of Tokio's
+/// own tests with multi-thread runtimes on Evenkeel and with all.
 pub(crate) fn sample() -> Result<()> {
+    form()?;
+    in_compat("test", QUICK).run()?;
+    in_compat("test", "--package trials").run()?;
+    suite()
+}
+
+/// The same with all tests of the workspace, what they copy, and a graph of other people's crates.
+/// That takes minutes, which is too long for every change.
+pub(crate) fn each() -> Result<()> {
+    form()?;
+    in_compat("test", "").run()?;
+    copied()?;
+    suite()?;
+    trials("graph --target")
+        .arg(projects().to_string_lossy())
+        .run()
+}
+
+/// Formatting, and lints of the workspace.
+fn form() -> Result<()> {
     in_compat("fmt", "--all --check").run()?;
     for manifest in apart()? {
         let fmt = Cargo::new("fmt --check --manifest-path").arg(manifest.to_string_lossy());
         fmt.run()?;
     }
-    in_compat("clippy", "--all-targets -- -D warnings").run()?;
-    in_compat("test", "").run()?;
+    in_compat("clippy", "--all-targets -- -D warnings").run()
+}
+
+/// Lints of what the tests have copied.
+fn copied() -> Result<()> {
     for name in COPIED {
         let manifest = target().join("tmp").join(name).join("Cargo.toml");
         let clippy = Cargo::new("clippy --quiet --all-targets --manifest-path");
@@ -36,20 +62,21 @@ pub(crate) fn sample() -> Result<()> {
             .fold(clippy.target_dir(&target())?, Cargo::arg)
             .run()?;
     }
-    // The projects of the tests have built some of what the rest needs.
+    Ok(())
+}
+
+/// A sample of Tokio's own tests. The projects of the tests have built some of what it needs.
+fn suite() -> Result<()> {
     in_compat("build", "--quiet").run()?;
-    let projects = target().join(PROJECTS);
     for force in ["0", "1"] {
         Cargo::new("evenkeel suite --sample --target")
             .by(target().join("debug/cargo-evenkeel"))
-            .arg(projects.to_string_lossy())
+            .arg(projects().to_string_lossy())
             .env("EVENKEEL", "on")
             .env("EVENKEEL_FORCE", force)
             .run()?;
     }
-    trials("graph --target")
-        .arg(projects.to_string_lossy())
-        .run()
+    Ok(())
 }
 
 /// Runs all that there is, or the parts that these options name, and writes `docs/compat.md`.
@@ -91,6 +118,10 @@ fn in_compat(command: &str, rest: &str) -> Cargo {
 fn target() -> PathBuf {
     let named = std::env::var_os("CARGO_TARGET_DIR");
     root().join(named.map_or_else(|| PathBuf::from("compat/target"), PathBuf::from))
+}
+
+fn projects() -> PathBuf {
+    target().join(PROJECTS)
 }
 
 fn trials(line: &str) -> Cargo {

@@ -34,6 +34,7 @@ enum Request {
     Breaks(breaks::Options),
     Fuzz(fuzz::Options),
     EachFeature,
+    EachDropIn,
     H2spec(Vec<String>),
 }
 
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         Ok(Request::Breaks(options)) => breaks::run(&options),
         Ok(Request::Fuzz(options)) => fuzz::run(&options),
         Ok(Request::EachFeature) => steps::each_feature(),
+        Ok(Request::EachDropIn) => compat::each(),
         Ok(Request::H2spec(sections)) => h2spec::run(&sections),
         Err(advice) => {
             eprintln!("error: {advice}");
@@ -101,6 +103,7 @@ fn parse(arguments: &[String]) -> Result<Request, String> {
         ["breaks", rest @ ..] => breaks::Options::parse(rest).map(Request::Breaks),
         ["fuzz", rest @ ..] => fuzz::Options::parse(rest).map(Request::Fuzz),
         ["features", "--each"] => Ok(Request::EachFeature),
+        ["drop-in", "--each"] => Ok(Request::EachDropIn),
         // What `chaos` starts; not for people.
         ["burst", seed] if seed.parse::<u64>().is_ok() => {
             Ok(Request::Burst(seed.parse().unwrap_or_default()))
@@ -156,6 +159,10 @@ What the project checks of itself.
     cargo xtask features --each
                              as the step `features`, and each feature of evenkeel alone, and what
                              txlog says without NATS; after a change of features
+    cargo xtask drop-in --each
+                             as the step `drop-in`, and all tests of `cargo evenkeel`, which build
+                             projects, and a graph of some forty crates on Evenkeel; after a change
+                             of the runtime's functions or of compat/; some ten minutes
     cargo xtask compat [--only PART...] [--list] [--page]
                              other people's code on Evenkeel, of which the step `drop-in` has a
                              sample: Tokio's own tests, those of crates, programs, services under
@@ -218,6 +225,7 @@ mod tests {
         );
         assert_eq!(parsed("tidy"), Ok(Request::One("tidy".to_owned())));
         assert_eq!(parsed("features --each"), Ok(Request::EachFeature));
+        assert_eq!(parsed("drop-in --each"), Ok(Request::EachDropIn));
         let sections = vec!["http2/6.9".to_owned()];
         assert_eq!(parsed("h2spec http2/6.9"), Ok(Request::H2spec(sections)));
     }
