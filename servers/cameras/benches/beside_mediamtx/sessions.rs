@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::thread;
+use std::time::Duration;
 
 use evenkeel_measure::cameras::viewers::ask;
 
@@ -15,13 +16,18 @@ use super::servers::{LIMIT, Server};
 const CLIENTS: u32 = 4;
 /// The part after which memory is looked at first: what one session needs is there then.
 const FIRST: u32 = 10;
+/// After so long a process gives back what the names of hogs took, such as of those polls in which
+/// all cameras connect.
+const SETTLED: Duration = Duration::from_secs(12);
 
 /// Makes so many sessions, and looks at memory before and after.
 pub(crate) fn memory(server: &Server, sessions: u32, rows: &mut Rows) -> Result<()> {
     let http = server.http;
     many(server.rtsp, http, sessions / FIRST)?;
+    thread::sleep(SETTLED);
     let before = memory_mib(server.pid())?;
     many(server.rtsp, http, sessions - sessions / FIRST)?;
+    thread::sleep(SETTLED);
     let after = memory_mib(server.pid())?;
     rows.figure("memory before most of the sessions", "MiB", before);
     let name = format!("memory that {sessions} short sessions added");
