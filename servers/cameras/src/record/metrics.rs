@@ -107,6 +107,26 @@ const READ_FAILURES: Family = counter(
     &["tier"],
 );
 
+/// All of them.
+#[cfg(test)]
+pub(crate) const ALL: [&Family; 15] = [
+    &WRITTEN,
+    &LOST,
+    &FAILURES,
+    &WAITING,
+    &HELD,
+    &SYNCS,
+    &SYNC_FAILURES,
+    &SYNCS_FOR,
+    &DELETED,
+    &COPIED,
+    &COPIED_BYTES,
+    &COPY_FAILURES,
+    &MISSED,
+    &READ_BYTES,
+    &READ_FAILURES,
+];
+
 /// Adds what is known of recordings.
 pub fn add<D: Disk>(recordings: &Recordings<D>, families: &mut Families<'_>) {
     let cameras = recordings.cameras_status();

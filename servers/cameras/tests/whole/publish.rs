@@ -119,12 +119,14 @@ fn a_publisher_that_comes_second_changes_nothing() {
 
 #[test]
 fn a_publisher_ends_when_its_camera_is_of_another_configuration() {
-    let program = Program::start(&format!("{WATCH}[camera.gate]\n"));
+    // Longer than is waited for below: it is not to end for being silent.
+    let rest = format!("{WATCH}[ingest]\nsilence = \"10m\"\n");
+    let program = Program::start(&format!("{rest}[camera.gate]\n"));
     let mut publisher = publisher(&program);
     send(&mut publisher, 0);
     until("it is live", || program.camera("gate")["state"] == "live");
     program.rewrite(&format!(
-        "{WATCH}[camera.gate]\nurl = \"rtsp://127.0.0.1:9/\"\n"
+        "{rest}[camera.gate]\nurl = \"rtsp://127.0.0.1:9/\"\n"
     ));
     let (status, changes) = program.api("POST", "/api/reload", &serde_json::Value::Null);
     assert_eq!(status, 200, "{changes}");

@@ -88,6 +88,15 @@ fn a_viewer_sets_up_what_it_wants() {
         ask(&mut server, true, Method::Setup, "gate/trackID=0", TCP).0,
         461
     );
+    // Nor one of them.
+    for one in ["3-4", "5-6", "5-4", "7-7"] {
+        let way = format!("RTP/AVP/TCP;interleaved={one}");
+        assert_eq!(
+            ask(&mut server, true, Method::Setup, "gate/trackID=0", &way).0,
+            461,
+            "{one}"
+        );
+    }
     assert_eq!(ask(&mut server, true, Method::Setup, "gate", TCP).0, 404);
     let other = "RTP/AVP/TCP;interleaved=0-1";
     assert_eq!(

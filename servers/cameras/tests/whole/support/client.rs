@@ -1,6 +1,6 @@
 //! A client of RTSP that says what it is told to say.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 use rustls::ClientConnection;
@@ -166,7 +166,15 @@ impl Client {
     /// Waits until the connection has ended.
     pub(crate) fn ended(&mut self) {
         let mut part = [0; 4_096];
-        while let Ok(1..) = self.read(&mut part) {}
+        let last = loop {
+            match self.read(&mut part) {
+                Ok(1..) => {}
+                last => break last,
+            }
+        };
+        let late = [ErrorKind::WouldBlock, ErrorKind::TimedOut];
+        let is_late = last.is_err_and(|error| late.contains(&error.kind()));
+        assert!(!is_late, "the connection goes on");
     }
 
     fn answer(&mut self) -> Answer {
