@@ -22,7 +22,7 @@ fn packets_that_are_lost_come_again_and_every_picture_is_whole() {
         let site = Site::begin(directory.path(), settings(webrtc::Settings::default())).await;
         let mut camera = Camera::begin(&site.hub);
         camera.send();
-        let _sends = camera.keep_sending(Duration::from_millis(8));
+        let _sends = camera.keep_sending(Duration::from_millis(30));
         let (mut viewer, _) = Viewer::watching(&site).await;
         viewer.loses_one_in = 10;
         let is_enough = |it: &Viewer| it.lost > 15 && it.whole().len() > 40;
