@@ -194,7 +194,8 @@ fn listed(status: CameraStatus) -> Listed {
     Listed {
         name: status.name,
         state: state.to_owned(),
-        error: status.ingest.last_error,
+        // Of one that is live it is over.
+        error: status.ingest.last_error.filter(|_| !status.is_live),
         details,
     }
 }

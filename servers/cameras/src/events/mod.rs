@@ -1,13 +1,16 @@
-//! What happens to cameras and disks, told to other programs.
+//! What happens to cameras and disks, told to the operator and to other programs.
 //!
 //! ```text
 //!  statuses ──▶ Looks, each second ──▶ a queue for each webhook ──▶ POST, again if it fails
+//!                                  └─▶ Log ──▶ lines of standard error
 //! ```
 //!
 //! - [`looks`]: what has changed from one look to the next.
+//! - [`log`]: lines for the operator.
 //! - [`queue`]: what waits, and how long until the next attempt. No I/O.
 //! - [`webhook`]: requests that are signed.
 
+pub mod log;
 pub mod looks;
 pub mod queue;
 pub mod webhook;
@@ -17,11 +20,12 @@ use std::time::{Duration, SystemTime};
 
 use evenkeel::Class;
 use evenkeel::task::AbortHandle;
-use evenkeel::time::sleep;
+use evenkeel::time::{Instant, sleep};
 use serde::{Deserialize, Serialize};
 
 use crate::cameras::Cameras;
 use crate::record::Recordings;
+use log::Log;
 use looks::Looks;
 use webhook::{Hook, Settings, WebhookError};
 
@@ -59,7 +63,7 @@ pub struct Event {
     pub gops: Option<u64>,
 }
 
-/// Webhooks at work, which end when this is dropped. What waits then is lost.
+/// The log and webhooks at work, which end when this is dropped. What waits then is lost.
 #[derive(Debug)]
 pub struct Events {
     hooks: Vec<Arc<Hook>>,
@@ -84,11 +88,9 @@ impl Events {
             let tells = Arc::clone(hook).run();
             tasks.push(evenkeel::spawn_in(Class::BULK, tells).abort_handle());
         }
-        if !hooks.is_empty() {
-            let (cameras, recordings) = (Arc::downgrade(cameras), Arc::downgrade(recordings));
-            let looks = look(cameras, recordings, hooks.clone());
-            tasks.push(evenkeel::spawn(looks).abort_handle());
-        }
+        let (cameras, recordings) = (Arc::downgrade(cameras), Arc::downgrade(recordings));
+        let looks = look(cameras, recordings, hooks.clone());
+        tasks.push(evenkeel::spawn(looks).abort_handle());
         Ok(Self { hooks, tasks })
     }
 
@@ -105,7 +107,7 @@ impl Drop for Events {
 }
 
 async fn look(cameras: Weak<Cameras>, recordings: Weak<Recordings>, hooks: Vec<Arc<Hook>>) {
-    let mut looks = Looks::default();
+    let (mut looks, mut log, began) = (Looks::default(), Log::default(), Instant::now());
     loop {
         sleep(LOOK_EVERY).await;
         let (Some(cameras), Some(recordings)) = (cameras.upgrade(), recordings.upgrade()) else {
@@ -113,9 +115,14 @@ async fn look(cameras: Weak<Cameras>, recordings: Weak<Recordings>, hooks: Vec<A
         };
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let now_ms = since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0));
-        let mut events = looks.cameras(now_ms, &cameras.status());
+        let status = cameras.status();
+        // Disks first: they are why cameras are not recorded.
+        let mut events = looks.volumes(now_ms, &recordings.volumes_status());
+        events.extend(looks.cameras(now_ms, &status));
         events.extend(looks.recordings(now_ms, &recordings.cameras_status()));
-        events.extend(looks.volumes(now_ms, &recordings.volumes_status()));
+        for line in log.lines(began.elapsed(), &events, &status) {
+            eprintln!("evenkeel-cameras: {line}");
+        }
         for event in events {
             hooks.iter().for_each(|hook| hook.add(&event));
         }

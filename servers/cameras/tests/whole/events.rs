@@ -2,11 +2,13 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use cameras::events::webhook::sign;
 use serde_json::{Value, json};
 
-use super::support::{LIMIT, Program, simulator, until};
+use super::support::{Camera, LIMIT, Program, Reply, simulator, until};
 
 const SECRET: &str = "0123456789abcdef";
 
@@ -74,7 +76,47 @@ fn a_webhook_is_told_of_a_camera_that_comes_and_goes_and_again_after_a_failure()
     let again = told(&listener, 200);
     assert_eq!(again, (number, event));
     drop(simulator);
+    program.until_said("camera gate: nothing comes any more: ");
     let (number, event) = told(&listener, 204);
     assert_eq!((number, &event["event"]), (1, &json!("camera_lost")));
     drop(program);
+}
+
+#[test]
+fn the_log_says_why_a_camera_does_not_come_once_and_that_it_does() {
+    let (asked, is_there) = (
+        Arc::new(AtomicUsize::new(0)),
+        Arc::new(AtomicBool::new(false)),
+    );
+    let (counts, opens) = (Arc::clone(&asked), Arc::clone(&is_there));
+    let simulator = simulator();
+    let elsewhere = format!("Location: {}\r\n", simulator.url(0));
+    let camera = Camera::start(
+        move |head| {
+            counts.fetch_add(1, Ordering::SeqCst);
+            let (status, headers) = match opens.load(Ordering::SeqCst) {
+                _ if !head.starts_with("DESCRIBE") => return Reply::Usual,
+                true => ("302 Found", elsewhere.clone()),
+                false => ("404 Not Found", String::new()),
+            };
+            Reply::Answer(status.to_owned(), headers, String::new())
+        },
+        Vec::new(),
+    );
+    let url = camera.url();
+    let program = Program::start(&format!(
+        "[watch]\nlisten = \"127.0.0.1:0\"\n[camera.gate]\nurl = {url:?}\ndelivery = \"5ms\"\n"
+    ));
+    program.until_said("camera gate: the camera answers DESCRIBE with 404");
+    let error = || program.camera("gate")["error"].clone();
+    assert!(error().is_string());
+    let before = asked.load(Ordering::SeqCst);
+    until("it is tried again", || {
+        asked.load(Ordering::SeqCst) > before + 4
+    });
+    is_there.store(true, Ordering::SeqCst);
+    program.until_said("camera gate: it sends again");
+    assert_eq!(error(), Value::Null, "what went wrong before is over");
+    let said = program.said();
+    assert_eq!(said.matches("DESCRIBE").count(), 1, "{said}");
 }
