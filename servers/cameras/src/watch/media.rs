@@ -97,12 +97,17 @@ pub(super) async fn playlist(
     }
     let ready = |window: &Window| {
         let is_there = match asked.segment {
-            None => window.segments().len() > 0,
+            // A player that knows no parts gives up if there is nothing else.
+            None => window.segments().any(|segment| segment.is_complete),
             Some(number) => has(window, number, asked.part),
         };
         is_there.then(|| playlist::media(window)).flatten()
     };
-    let text = within(PATIENCE, live.until(ready)).await;
+    let mut text = within(PATIENCE, live.until(ready)).await;
+    if text.is_none() && asked.segment.is_none() {
+        // Its key frames are rare.
+        text = live.look(playlist::media);
+    }
     let text = text.ok_or_else(|| nothing_yet(&live, &camera))?;
     Ok(([(CONTENT_TYPE, M3U8)], text).into_response())
 }

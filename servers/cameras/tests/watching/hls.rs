@@ -69,6 +69,30 @@ fn a_player_finds_every_part() {
 }
 
 #[test]
+fn the_first_playlist_has_a_segment_for_players_that_know_no_parts() {
+    runtime().block_on(async {
+        let directory = tempfile::tempdir().unwrap();
+        let site = Site::begin(directory.path(), Settings::default()).await;
+        let client = site.client();
+        let mut camera = Sender::new(&site.hub, "yard");
+        camera.send(1);
+        let first = client.clone();
+        let waits = evenkeel::spawn(async move { first.get("/api/cameras/yard/parts.m3u8").await });
+        until("somebody watches", || {
+            site.hub.status_of("yard").unwrap().viewers == 1
+        })
+        .await;
+        camera.send(1);
+        // There is a part by now, as this finds it.
+        assert_eq!(client.get("/api/cameras/yard/live.m3u8").await.status, 200);
+        assert!(!waits.is_finished(), "no segment is complete");
+        camera.send(6);
+        let playlist = waits.await.unwrap();
+        assert!(playlist.text().contains("\n#EXTINF:"), "{playlist:?}");
+    });
+}
+
+#[test]
 fn a_playlist_waits_for_the_part_that_is_asked_for() {
     runtime().block_on(async {
         let directory = tempfile::tempdir().unwrap();
