@@ -97,7 +97,7 @@ pub struct VolumeStatus {
     /// Those that failed.
     pub sync_failures: u64,
     /// Segments that were deleted, by reason.
-    pub deleted: Vec<(&'static str, u64)>,
+    pub deleted: BTreeMap<&'static str, u64>,
     /// Their bytes.
     pub deleted_bytes: u64,
 }

@@ -18,9 +18,9 @@ use super::access::{COOKIE_NAME, Rights, secret};
 use super::described::described;
 use super::routes::{Problem, Served, on_disk, refused};
 use super::settings::Permission;
+use crate::config::name_problem;
 use crate::hub::ChannelStatus;
 use crate::record::listing::{self, LISTED_MAX_MS};
-use crate::record::names::is_camera;
 use crate::record::protect::{self, NOTE_BYTES_MAX, Protection};
 use crate::users::SESSION_TIME;
 
@@ -67,7 +67,11 @@ pub(super) struct Cameras {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, untagged)]
+#[serde(
+    deny_unknown_fields,
+    untagged,
+    expecting = "a login is {\"token\"}, or {\"user\", \"password\"}"
+)]
 pub(super) enum Login {
     Token { token: String },
     User { user: String, password: String },
@@ -143,13 +147,12 @@ pub(super) async fn add(
     body: Result<Json<Value>, JsonRejection>,
 ) -> Result<Json<Value>, Problem> {
     if !rights.allow(Permission::Manage, &camera) {
-        let message = "the token may not add this camera".to_owned();
-        return Err(Problem(StatusCode::FORBIDDEN, message));
+        let message = "this needs the permission manage for this camera, which the token or the \
+                       user does not have";
+        return Err(Problem(StatusCode::FORBIDDEN, message.to_owned()));
     }
-    if !is_camera(&camera) {
-        let message = "a camera's name has up to 64 letters, digits, `-`, `_` and `.`, and does \
-                       not begin with a dot";
-        return Err(Problem(StatusCode::BAD_REQUEST, message.to_owned()));
+    if let Some(problem) = name_problem(&camera) {
+        return Err(Problem(StatusCode::BAD_REQUEST, problem));
     }
     let Json(body) = body.map_err(rejected)?;
     let added = served.watch.catalog.add(&camera, body).await;

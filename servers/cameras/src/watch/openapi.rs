@@ -2,6 +2,7 @@
 //!
 //! Both are made of one list, so that there is no route without its description.
 
+mod schemas;
 mod whep;
 
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::routes::Served;
 use super::{api, media, socket};
+use schemas::{named, schemas};
 
 /// The address of the document.
 pub(super) const PATH: &str = "/api/openapi.json";
@@ -29,9 +31,10 @@ struct Operation {
     query: &'static [&'static str],
     /// What is sent: its kind, and the name of its schema.
     body: Option<(&'static str, &'static str)>,
-    /// What a good answer is: its status and its kind.
+    /// What a good answer is: its status, its kinds, and the schema of one in JSON.
     status: &'static str,
-    answer: &'static str,
+    answers: &'static [&'static str],
+    schema: &'static str,
     route: MethodRouter<Arc<Served>>,
 }
 
@@ -58,7 +61,8 @@ impl Operation {
             query: &[],
             body: None,
             status: "200",
-            answer: JSON,
+            answers: &[JSON],
+            schema: "",
             route,
         }
     }
@@ -76,8 +80,22 @@ impl Operation {
         Self { body, ..self }
     }
 
-    fn gives(self, answer: &'static str) -> Self {
-        Self { answer, ..self }
+    fn gives(self, answers: &'static [&'static str]) -> Self {
+        Self { answers, ..self }
+    }
+
+    /// The connection becomes another one.
+    fn switches(self) -> Self {
+        let (status, answers) = ("101", &[][..]);
+        Self {
+            status,
+            answers,
+            ..self
+        }
+    }
+
+    fn says(self, schema: &'static str) -> Self {
+        Self { schema, ..self }
     }
 
     /// The operation as the document has it.
@@ -89,7 +107,13 @@ impl Operation {
             })
             .collect();
         parameters.extend(self.query.iter().map(|name| {
-            json!({ "name": name, "in": "query", "required": BETWEEN.contains(name),
+            let is_time = BETWEEN.contains(name);
+            let what = if is_time {
+                "milliseconds since 1970-01-01 UTC"
+            } else {
+                "as HLS has it"
+            };
+            json!({ "name": name, "in": "query", "required": is_time, "description": what,
                 "schema": { "type": "integer", "minimum": 0 } })
         }));
         let problem = json!({ "description": "It cannot be done; `error` says why.",
@@ -103,8 +127,12 @@ impl Operation {
                 "default": problem,
             },
         });
-        if !self.answer.is_empty() {
-            described["responses"][self.status]["content"] = json!({ self.answer: {} });
+        for answer in self.answers {
+            let mut content = json!({});
+            if !self.schema.is_empty() {
+                content["schema"] = named(self.schema);
+            }
+            described["responses"][self.status]["content"][answer] = content;
         }
         if self.permission.is_empty() {
             described["security"] = json!([]);
@@ -112,9 +140,8 @@ impl Operation {
             described["description"] = json!(format!("Needs the permission {}.", self.permission));
         }
         if let Some((kind, schema)) = self.body {
-            let schema = json!({ "$ref": format!("#/components/schemas/{schema}") });
             described["requestBody"] =
-                json!({ "required": true, "content": { kind: { "schema": schema } } });
+                json!({ "required": true, "content": { kind: { "schema": named(schema) } } });
         }
         described
     }
@@ -139,15 +166,18 @@ fn operations() -> Vec<Operation> {
             post(api::login),
         )
         .needs("")
-        .takes("Login"),
+        .takes("Login")
+        .says("Nothing"),
         Operation::new(
             "post",
             "/api/logout",
             "logout",
             "Ends the session of the cookie",
             post(api::logout),
-        ),
-        Operation::new("get", "/api/volumes", "volumes", "Disks", get(api::volumes)),
+        )
+        .says("Nothing"),
+        Operation::new("get", "/api/volumes", "volumes", "Disks", get(api::volumes))
+            .says("Volumes"),
         Operation::new(
             "post",
             "/api/reload",
@@ -155,7 +185,8 @@ fn operations() -> Vec<Operation> {
             "Reads the configuration again, and says what was changed",
             post(api::reload),
         )
-        .needs("manage"),
+        .needs("manage")
+        .says("Changes"),
         Operation::new(
             "get",
             PATH,
@@ -178,8 +209,9 @@ fn of_cameras() -> [Operation; 8] {
             "cameras",
             "All cameras, with what they do",
             get(api::cameras),
-        ),
-        Operation::new("get", one, "camera", "One of them", get(api::camera)),
+        )
+        .says("Cameras"),
+        Operation::new("get", one, "camera", "One of them", get(api::camera)).says("CameraState"),
         Operation::new(
             "put",
             one,
@@ -188,7 +220,8 @@ fn of_cameras() -> [Operation; 8] {
             put(api::add),
         )
         .needs("manage")
-        .takes("Camera"),
+        .takes("Camera")
+        .says("Named"),
         Operation::new(
             "delete",
             one,
@@ -196,7 +229,8 @@ fn of_cameras() -> [Operation; 8] {
             "Removes a camera that was added; its recordings stay",
             delete(api::remove),
         )
-        .needs("manage"),
+        .needs("manage")
+        .says("Named"),
         Operation::new(
             "get",
             "/api/cameras/{camera}/recordings",
@@ -204,17 +238,20 @@ fn of_cameras() -> [Operation; 8] {
             "Recorded time and gaps",
             get(api::recordings),
         )
-        .query(BETWEEN),
+        .query(BETWEEN)
+        .says("Recordings"),
         Operation::new(
             "get",
             protected,
             "protected",
             "Times that are not deleted",
             get(api::protected),
-        ),
+        )
+        .says("Protections"),
         Operation::new("post", protected, "protect", "One more", post(api::protect))
             .needs("export")
-            .takes("Protect"),
+            .takes("Protect")
+            .says("Identified"),
         Operation::new(
             "delete",
             "/api/cameras/{camera}/protected/{id}",
@@ -222,7 +259,8 @@ fn of_cameras() -> [Operation; 8] {
             "One less",
             delete(api::unprotect),
         )
-        .needs("export"),
+        .needs("export")
+        .says("Identified"),
     ]
 }
 
@@ -235,14 +273,14 @@ fn of_pictures() -> [Operation; 8] {
             "A WebSocket with fragments of MP4",
             get(socket::upgrade),
         )
-        .gives(MP4),
+        .switches(),
         picture(
             "/api/cameras/{camera}/live.m3u8",
             "live_playlist",
             "HLS, with parts",
             get(media::multivariant),
         )
-        .gives(M3U8),
+        .gives(&[M3U8]),
         picture(
             "/api/cameras/{camera}/parts.m3u8",
             "parts_playlist",
@@ -250,28 +288,28 @@ fn of_pictures() -> [Operation; 8] {
             get(media::playlist),
         )
         .query(&["_HLS_msn", "_HLS_part"])
-        .gives(M3U8),
+        .gives(&[M3U8]),
         picture(
             "/api/cameras/{camera}/live/{segment}",
             "segment",
             "A segment of HLS",
             get(media::segment),
         )
-        .gives(MP4),
+        .gives(&[MP4]),
         picture(
             "/api/cameras/{camera}/live/{segment}/{part}",
             "part",
             "A part of a segment",
             get(media::part),
         )
-        .gives(MP4),
+        .gives(&[MP4]),
         picture(
             "/api/cameras/{camera}/snapshot",
             "snapshot",
             "The newest key frame: MP4 with one frame, or JPEG",
             get(media::snapshot),
         )
-        .gives(MP4),
+        .gives(&[MP4, "image/jpeg"]),
         picture(
             "/api/cameras/{camera}/play",
             "play",
@@ -279,7 +317,7 @@ fn of_pictures() -> [Operation; 8] {
             get(media::play),
         )
         .query(BETWEEN)
-        .gives(MP4),
+        .gives(&[MP4]),
         picture(
             "/api/cameras/{camera}/clip.mp4",
             "clip",
@@ -288,7 +326,7 @@ fn of_pictures() -> [Operation; 8] {
         )
         .needs("export")
         .query(BETWEEN)
-        .gives(MP4),
+        .gives(&[MP4]),
     ]
 }
 
@@ -324,37 +362,6 @@ pub fn document() -> Value {
             },
             "schemas": schemas(),
         },
-    })
-}
-
-fn schemas() -> Value {
-    let text = json!({ "type": "string" });
-    let number = json!({ "type": "integer", "minimum": 0 });
-    let object = |properties: Value, required: &[&str]| {
-        json!({ "type": "object", "additionalProperties": false, "properties": properties,
-            "required": required })
-    };
-    let record = object(
-        json!({ "volume": text, "keep": text, "size": text }),
-        &["volume"],
-    );
-    json!({
-        "Description": text,
-        "Problem": object(json!({ "error": text }), &["error"]),
-        "Login": { "oneOf": [
-            object(json!({ "token": text }), &["token"]),
-            object(json!({ "user": text, "password": text }), &["user", "password"]),
-        ] },
-        "Camera": object(
-            json!({ "url": text, "onvif": text, "profile": text, "user": text, "password": text,
-                "fingerprint": text, "delivery": text,
-                "transport": { "enum": ["tcp", "udp"] }, "record": record }),
-            &[],
-        ),
-        "Protect": object(
-            json!({ "from_ms": number, "until_ms": number, "note": text }),
-            &["from_ms", "until_ms"],
-        ),
     })
 }
 

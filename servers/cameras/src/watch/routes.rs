@@ -45,7 +45,7 @@ pub struct Listed {
     pub name: String,
     /// What it does, in a word: `live`, `connecting`, ...
     pub state: String,
-    /// What went wrong last.
+    /// What went wrong last, unless it is live.
     pub error: Option<String>,
     /// More, for people.
     pub details: Box<RawValue>,
@@ -146,7 +146,10 @@ impl Served {
             return Err(Problem::none_of(camera));
         }
         if !rights.allow(permission, camera) {
-            let message = format!("the token does not have the permission {permission:?}");
+            let name = permission.name();
+            let message = format!(
+                "this needs the permission {name}, which the token or the user does not have"
+            );
             return Err(Problem(StatusCode::FORBIDDEN, message));
         }
         Ok(())
@@ -284,6 +287,7 @@ async fn admit_own(served: &Served, mut request: Request, next: Next) -> Respons
             Problem(StatusCode::SERVICE_UNAVAILABLE, message).into_response()
         }
     };
+    answer = in_json(answer);
     let headers = answer.headers_mut();
     headers
         .entry(CACHE_CONTROL)
@@ -293,6 +297,20 @@ async fn admit_own(served: &Served, mut request: Request, next: Next) -> Respons
         HeaderValue::from_static("nosniff"),
     );
     answer
+}
+
+/// A path that cannot be read is refused before any of our code, in plain text.
+fn in_json(answer: Response) -> Response {
+    let kind = answer.headers().get(CONTENT_TYPE);
+    let is_text = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/plain"));
+    match answer.status() {
+        status @ StatusCode::BAD_REQUEST if is_text => {
+            let message = "the path cannot be read: its parts are UTF-8 when they are decoded, and \
+                           numbers where OpenAPI's document, GET /api/openapi.json, has them";
+            Problem(status, message.to_owned()).into_response()
+        }
+        _ => answer,
+    }
 }
 
 /// The answer to a user who is not let in.

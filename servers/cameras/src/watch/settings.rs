@@ -17,6 +17,17 @@ pub enum Permission {
     Manage,
 }
 
+impl Permission {
+    /// Its name in the configuration, and in answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Watch => "watch",
+            Self::Export => "export",
+            Self::Manage => "manage",
+        }
+    }
+}
+
 /// Who may do what.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]

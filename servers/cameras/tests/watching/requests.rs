@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use cameras::watch::Settings;
 use cameras::watch::settings::{Permission, Token};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{GROUP_MS, Sender, Site, boxes, runtime};
 
@@ -95,6 +95,8 @@ fn what_is_wrong_with_a_request_is_said() {
             ),
             ("/api/cameras/yard/live", 400, "WebSockets"),
             ("/api/nothing", 404, "nothing at"),
+            ("/api/cameras/%ff", 400, "cannot be read"),
+            ("/api/cameras/yard/live/x/0.m4s", 400, "cannot be read"),
         ] {
             let answer = client.get(path).await;
             assert_eq!(answer.status, status, "{path}: {answer:?}");
@@ -107,7 +109,90 @@ fn what_is_wrong_with_a_request_is_said() {
             .send("POST", "/api/cameras/yard/protected", "{")
             .await;
         assert_eq!(body.status, 400);
+        let login = client.send("POST", "/api/login", "{}").await;
+        assert!(login.text().contains("a login is"), "{login:?}");
+        let name = client.send("PUT", "/api/cameras/-a", "{}").await;
+        assert_eq!(name.status, 400);
+        assert!(name.text().contains("beginning with a letter"), "{name:?}");
     });
+}
+
+#[test]
+fn answers_are_as_their_schemas_say() {
+    runtime().block_on(async {
+        let directory = tempfile::tempdir().unwrap();
+        let site = Site::begin(directory.path(), Settings::default()).await;
+        let client = site.client();
+        let mut camera = Sender::new(&site.hub, "yard");
+        camera.send(2);
+        site.until_written(2).await;
+        let document = client.get("/api/openapi.json").await.json();
+        let protect = json!({ "from_ms": 1, "until_ms": 2 }).to_string();
+        let one = "/api/cameras/{camera}";
+        let protected = "/api/cameras/{camera}/protected";
+        let recordings = "/api/cameras/{camera}/recordings";
+        for (method, path, query, body) in [
+            ("GET", "/api/cameras", "", ""),
+            ("GET", one, "", ""),
+            ("GET", recordings, &*format!("?{}", around()), ""),
+            ("POST", protected, "", &*protect),
+            ("GET", protected, "", ""),
+            ("GET", "/api/volumes", "", ""),
+            ("POST", "/api/logout", "", ""),
+            ("DELETE", one, "", ""),
+        ] {
+            let asked = path.replace("{camera}", "yard") + query;
+            let answer = client.send(method, &asked, body).await;
+            assert_eq!(answer.status, 200, "{asked}: {answer:?}");
+            let described = &document["paths"][path][method.to_lowercase()]["responses"]["200"];
+            let schema = &described["content"]["application/json"]["schema"];
+            fits(&document, schema, &answer.json()).unwrap_or_else(|why| {
+                panic!("{method} {path}: {why}");
+            });
+        }
+    });
+}
+
+/// Whether a value is as a schema says, of what the document uses of schemas.
+fn fits(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
+    let unlike = || format!("{value} is not as {schema}");
+    if let Some(place) = schema["$ref"].as_str() {
+        let named = document.pointer(place.trim_start_matches('#'));
+        return fits(document, named.ok_or_else(unlike)?, value);
+    }
+    if let Some(any) = schema["anyOf"].as_array() {
+        let tried: Vec<_> = any.iter().map(|it| fits(document, it, value)).collect();
+        return match tried.iter().any(Result::is_ok) {
+            true => Ok(()),
+            false => tried.into_iter().next().ok_or_else(unlike)?,
+        };
+    }
+    if let Some(values) = schema["enum"].as_array() {
+        return values.contains(value).then_some(()).ok_or_else(unlike);
+    }
+    match (schema["type"].as_str(), value) {
+        (Some("object"), Value::Object(keys)) => {
+            let required = schema["required"].as_array().cloned().unwrap_or_default();
+            if required
+                .iter()
+                .any(|key| !keys.contains_key(key.as_str().unwrap()))
+            {
+                return Err(unlike());
+            }
+            keys.iter().try_for_each(|(key, value)| {
+                let known = schema["properties"].get(key);
+                let known = known.unwrap_or(&schema["additionalProperties"]);
+                fits(document, known, value).map_err(|why| format!("{key}: {why}"))
+            })
+        }
+        (Some("array"), Value::Array(values)) => values
+            .iter()
+            .try_for_each(|value| fits(document, &schema["items"], value)),
+        (Some("string"), Value::String(_)) | (Some("boolean"), Value::Bool(_)) => Ok(()),
+        (Some("null"), Value::Null) => Ok(()),
+        (Some("integer"), number) if number.is_u64() => Ok(()),
+        _ => Err(unlike()),
+    }
 }
 
 #[test]

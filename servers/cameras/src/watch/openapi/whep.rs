@@ -15,7 +15,7 @@ fn of_offers() -> [Operation; 3] {
         Operation {
             body: Some((SDP, "Description")),
             status: "201",
-            answer: SDP,
+            answers: &[SDP],
             ..Operation::new(
                 "post",
                 offers,
@@ -25,7 +25,7 @@ fn of_offers() -> [Operation; 3] {
             )
         },
         Operation {
-            answer: SDP,
+            answers: &[SDP],
             ..Operation::new(
                 "get",
                 offers,
@@ -35,7 +35,7 @@ fn of_offers() -> [Operation; 3] {
             )
         },
         Operation {
-            answer: "",
+            answers: &[],
             ..Operation::new(
                 "options",
                 offers,
@@ -52,7 +52,7 @@ fn of_sessions() -> [Operation; 3] {
     [
         Operation {
             status: "204",
-            answer: "",
+            answers: &[],
             ..Operation::new(
                 "get",
                 session,
@@ -64,7 +64,7 @@ fn of_sessions() -> [Operation; 3] {
         Operation {
             body: Some((FRAGMENT, "Description")),
             status: "204",
-            answer: "",
+            answers: &[],
             ..Operation::new(
                 "patch",
                 session,
@@ -74,7 +74,7 @@ fn of_sessions() -> [Operation; 3] {
             )
         },
         Operation {
-            answer: "",
+            answers: &[],
             ..Operation::new(
                 "delete",
                 session,
