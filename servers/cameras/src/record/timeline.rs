@@ -2,8 +2,8 @@
 //! with the group.
 //!
 //! The calendar's time of a sample is that of the session's beginning plus the sample's own. So
-//! times in a segment are as even as the camera's, however uneven the network was. What drifts is
-//! corrected at the next segment, a little at a time.
+//! times in a segment are as even as the camera's, however uneven the network was. What drifts
+//! farther than that is corrected at the next segment, a little at a time.
 
 use std::time::Duration;
 
@@ -18,6 +18,11 @@ const JUMP_US: i64 = 5_000_000;
 /// How much is corrected at the beginning of a segment: a third of a thousandth, where a bad clock
 /// of a camera drifts by a tenth of a thousandth.
 const SLEW_US: i64 = 20_000;
+
+/// What is not corrected: how late a group may come, as its packets are held back by networks, and
+/// by the server itself (350 ms, if `delivery` is not set). To follow that would move sound at each
+/// segment, which is heard. The price is that times are so much off.
+const LATE_US: i64 = 400_000;
 
 /// Why a segment began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,7 +144,11 @@ impl Timeline {
             return Place::New(by_clock, Cause::TimesJump);
         }
         let is_full = start_us(begun.origin).saturating_sub(begun.start_us) >= self.lasts_us;
-        let us = begun.origin.us + drift.clamp(-SLEW_US, SLEW_US);
+        let slew = match drift.saturating_abs() {
+            ..=LATE_US => 0,
+            _ => drift.clamp(-SLEW_US, SLEW_US),
+        };
+        let us = begun.origin.us + slew;
         if begun.is_broken {
             return Place::New(Origin { us }, Cause::First);
         }

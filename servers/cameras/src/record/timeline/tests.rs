@@ -94,15 +94,34 @@ fn a_clock_that_drifts_is_corrected_between_segments_and_little_at_a_time() {
         }
     };
     let mut timeline = Timeline::new(Duration::from_secs(10));
-    let mut origin = place(&mut timeline, 0, |_| {}).origin();
-    for number in 1..200 {
+    let first = place(&mut timeline, 0, |_| {}).origin();
+    let mut origin = first;
+    for number in 1..500 {
         let place = place(&mut timeline, number, drift);
         let moved = place.origin().us - origin.us;
         match cause(place) {
             None => assert_eq!(moved, 0),
-            Some(Cause::Full) => assert!((1..=20_000).contains(&moved), "{moved}"),
+            // Not before 400 ms have come together.
+            Some(Cause::Full) if number > 400 => assert!([0, 20_000].contains(&moved), "{moved}"),
+            Some(Cause::Full) => assert_eq!(moved, 0, "{number}"),
             other => panic!("{other:?}"),
         }
         origin = place.origin();
+    }
+    let moved = origin.us - first.us;
+    assert!((80_000..=100_000).contains(&moved), "{moved}");
+}
+
+#[test]
+fn groups_that_are_held_up_now_and_then_move_no_times() {
+    let mut timeline = Timeline::new(Duration::from_secs(10));
+    let first = place(&mut timeline, 0, |_| {}).origin();
+    for number in 1..200 {
+        let late = Duration::from_millis(number * 83 % 350);
+        let place = place(&mut timeline, number, |gop| {
+            gop.start.wall += late;
+            gop.start.monotonic += late;
+        });
+        assert_eq!(place.origin(), first, "{number}");
     }
 }
