@@ -63,6 +63,16 @@ impl Open {
 /// and sound, come in groups that are worth a write.
 const GOPS_PER_SECOND_MAX: i64 = 2;
 
+/// Why samples are passed over until the next key frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Skips {
+    /// Nothing came before them on which they could build: the session has begun between key
+    /// frames, as with most cameras. Nothing is lost.
+    Begins,
+    /// The group that they depend on was dropped.
+    Dropped,
+}
+
 /// The ring.
 #[derive(Debug)]
 pub(super) struct Ring {
@@ -77,8 +87,8 @@ pub(super) struct Ring {
     /// The number of the group that is open, or will be next.
     next: u64,
     open: Option<Open>,
-    /// A group was dropped, and what depends on it has no use until the next key frame.
-    skips: bool,
+    /// What comes is of no use until the next key frame.
+    skips: Option<Skips>,
     footprint: usize,
     cursors: Vec<Option<Cursor>>,
     last_seen: Option<Moment>,
@@ -94,7 +104,7 @@ impl Ring {
             closed: VecDeque::new(),
             next: 0,
             open: None,
-            skips: false,
+            skips: None,
             footprint: 0,
             cursors: Vec::new(),
             last_seen: None,
@@ -109,7 +119,8 @@ impl Ring {
         self.tracks = Some(tracks);
         self.generation += 1;
         // What follows a change is of no use without its key frame.
-        self.skips = video_leads(self.tracks.as_deref(), self.leading);
+        let waits = video_leads(self.tracks.as_deref(), self.leading);
+        self.skips = waits.then_some(Skips::Begins);
         closed
     }
 
@@ -126,11 +137,13 @@ impl Ring {
         let mut pushed = Pushed::default();
         let leads = sample.track == self.leading;
         let begins = leads && sample.is_key && self.is_long_enough(&sample);
-        if self.skips && !(leads && sample.is_key) {
-            pushed.dropped = 1;
+        if let Some(skips) = self.skips
+            && !(leads && sample.is_key)
+        {
+            pushed.dropped = u64::from(skips == Skips::Dropped);
             return pushed;
         }
-        self.skips = false;
+        self.skips = None;
         if begins || self.is_full(&sample, at) {
             pushed.closed = self.close(at);
         }
@@ -387,7 +400,7 @@ impl Ring {
         self.footprint -= open.footprint;
         // Its number is gone with it, so that whoever was in it hears of that.
         self.next += 1;
-        self.skips = true;
+        self.skips = Some(Skips::Dropped);
         open.samples.len() as u64
     }
 
