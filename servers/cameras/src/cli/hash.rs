@@ -1,8 +1,9 @@
 //! `evenkeel-cameras hash-password`.
 
-use std::io::BufRead;
+use std::io::{BufRead, Write};
 use std::process::ExitCode;
 
+use crate::config::account::is_user_name;
 use crate::rtsp::auth::{Algorithm, digest_of};
 use crate::rtsp::server::REALM;
 use crate::users;
@@ -13,6 +14,11 @@ use super::{HashArguments, Outcome};
 const LINE_BYTES_MAX: u64 = 512;
 
 pub(super) fn run(arguments: &HashArguments) -> Outcome {
+    let name = &arguments.name;
+    if !is_user_name(name) {
+        let why = "is no name for a user: it has letters, without `:`, `\\` and quotes";
+        return Err(format!("{name:?} {why}").into());
+    }
     let mut line = String::new();
     let mut input = std::io::Read::take(std::io::stdin().lock(), LINE_BYTES_MAX);
     input.read_line(&mut line)?;
@@ -20,14 +26,18 @@ pub(super) fn run(arguments: &HashArguments) -> Outcome {
     if password.is_empty() {
         return Err("the first line of the standard input is the password, and it is empty".into());
     }
-    let name = &arguments.name;
-    println!("[[user]]");
-    println!("name = {name:?}");
-    println!("password_hash = {:?}", users::hash(password)?);
+    // As TOML writes it: accents that stand alone are letters there.
+    let quoted = |text: &str| toml::Value::from(text).to_string();
+    let hash = quoted(&users::hash(password)?);
+    let mut user = format!(
+        "[[user]]\nname = {}\npassword_hash = {hash}\n",
+        quoted(name)
+    );
     if arguments.digest {
         let digest = digest_of(Algorithm::Md5, name, REALM, password);
-        println!("digest = {digest:?}");
+        user += &format!("digest = {}\n", quoted(&digest));
     }
-    println!("role = \"viewer\"");
+    user += "role = \"viewer\"\n";
+    std::io::stdout().write_all(user.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -39,7 +39,7 @@ pub(crate) type Outcome = Result<ExitCode, Box<dyn Error + Send + Sync>>;
 ///
 /// All other keys have defaults; the README of the crate lists them.
 #[derive(Debug, Parser)]
-#[command(version, verbatim_doc_comment)]
+#[command(name = "evenkeel-cameras", version, verbatim_doc_comment)]
 pub struct Arguments {
     #[command(subcommand)]
     command: Command,

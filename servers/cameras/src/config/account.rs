@@ -32,6 +32,11 @@ impl std::fmt::Debug for Account {
     }
 }
 
+/// Whether a user may be called so: protocols put a colon behind it, or quotes around it.
+pub fn is_user_name(name: &str) -> bool {
+    !name.is_empty() && !name.contains([':', '"', '\\'])
+}
+
 impl Account {
     /// Whether the user may know of a camera.
     pub fn knows(&self, camera: &str) -> bool {

@@ -49,7 +49,10 @@ impl Added {
 
 /// A camera as a request describes it: as in the configuration, but without places in a text.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "an object, as {\"url\": \"rtsp://HOST/PATH\"}"
+)]
 struct Described {
     url: Option<String>,
     user: Option<String>,

@@ -7,6 +7,7 @@ use std::ops::Range;
 use servers_common::config::Found;
 use toml::Spanned;
 
+use super::account::is_user_name;
 use super::{Camera, Config, Rtsp};
 
 /// Everything that is wrong.
@@ -207,7 +208,7 @@ impl Examiner<'_> {
         let mut names: BTreeSet<&str> = rtsp.map(|user| &*user.get_ref().name).collect();
         for user in &self.config.users {
             let (at, user) = (user.span(), user.get_ref());
-            if user.name.is_empty() || user.name.contains([':', '"', '\\']) {
+            if !is_user_name(&user.name) {
                 self.say(
                     at.clone(),
                     "a user has a name, without `:`, `\\` and quotes",

@@ -4,7 +4,7 @@
 //! unknown, names, addresses, and values out of range. Every error says its line. The defaults
 //! stand beside each key.
 
-mod account;
+pub mod account;
 mod described;
 mod examine;
 mod recording;
@@ -237,7 +237,10 @@ impl std::fmt::Debug for User {
 
 /// A camera.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table, as [camera.gate] with a url"
+)]
 pub struct Camera {
     /// Where its streams are; if it is not given, the camera publishes by itself.
     #[serde(default, deserialize_with = "url")]

@@ -94,7 +94,10 @@ impl Volume {
 
 /// Where a camera is recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "the name of a volume, as { volume = \"disk1\" }"
+)]
 pub struct Record {
     /// The name of a volume.
     pub volume: String,

@@ -264,17 +264,39 @@ fn a_session_is_a_cookie_that_pages_of_others_cannot_use() {
     assert_eq!(asks("GET", "/api/cameras", ""), 401);
 }
 
-#[test]
-fn a_user_that_the_command_prints_is_let_in_by_a_digest() {
+fn printed(arguments: &[&str]) -> std::process::Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel-cameras"));
     let mut child = command
-        .args(["hash-password", "--digest", "dee"])
+        .arg("hash-password")
+        .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    child.stdin.take().unwrap().write_all(b"four\n").unwrap();
-    let printed = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+    // A name may be refused before anything is read.
+    _ = child.stdin.take().unwrap().write_all(b"four\n");
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn names_are_printed_as_the_configuration_takes_them_or_refused() {
+    // With an accent that stands alone, as some systems write umlauts.
+    let name = "Jo\u{308}rg M\u{fc}ller";
+    let output = String::from_utf8(printed(&[name]).stdout).unwrap();
+    let user: toml::Table = output.parse().unwrap();
+    assert_eq!(user["user"][0]["name"].as_str(), Some(name));
+    for name in ["", "a:b", "a\"b"] {
+        let output = printed(&[name]);
+        assert!(output.stdout.is_empty() && !output.status.success());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("is no name for a user"), "{said}");
+    }
+}
+
+#[test]
+fn a_user_that_the_command_prints_is_let_in_by_a_digest() {
+    let printed = String::from_utf8(printed(&["--digest", "dee"]).stdout).unwrap();
     assert!(!printed.contains("four"), "{printed}");
     let simulator = simulator();
     let url = simulator.url(0);
