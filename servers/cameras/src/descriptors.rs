@@ -4,6 +4,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::config::{Config, Transport};
 use crate::hub::TRACKS_MAX;
+use crate::serve::PAIRS_MAX;
 
 /// For the page, files that are written and read, and what the runtime itself has.
 const OTHERS: usize = 512 + evenkeel_admin::CONNECTIONS_MAX;
@@ -27,11 +28,14 @@ pub(crate) fn secure(config: &Config) -> Result<(), String> {
         .rtsp
         .as_ref()
         .map_or(0, |rtsp| rtsp.get_ref().sessions_max);
+    // Of publishers of datagrams, each pair of ports has two.
+    let udp = config.rtsp.as_ref().is_some_and(|it| it.get_ref().udp);
+    let ports = if udp { 2 * PAIRS_MAX } else { 0 };
     let watching = config.watch.as_ref().map_or(0, |watch| {
         let watch = watch.get_ref();
         watch.connections_max + watch.sockets_max + watch.clips_max
     });
-    let needed = (cameras + files + sessions + watching + OTHERS) as u64;
+    let needed = (cameras + files + sessions + ports + watching + OTHERS) as u64;
     // A system that does not say its limit has none that is known.
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
         return Ok(());

@@ -1,26 +1,32 @@
 //! Users, by their passwords or by sessions.
 //!
 //! A password is compared by Argon2, which costs tens of milliseconds and much memory on purpose.
-//! Only so many are compared at a time. One that was right is remembered for a while, by a quick
-//! digest with a key of this process, so that a player that sends it with each request costs no
-//! more than its first one. A session is a secret that a browser gets for a password. Both end when
-//! the user is removed or has another password.
+//! Only so many are compared at a time, in the class for bulk work; others wait in their order, so
+//! that somebody who tries many passwords makes others wait, and does not keep them out. One that
+//! was right is remembered for a while, by a quick digest with a key of this process, so that a
+//! player that sends it with each request costs no more than its first one. A session is a secret
+//! that a browser gets for a password. Both end when the user is removed or has another password.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use argon2::Argon2;
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
-use evenkeel::time::Instant;
+use evenkeel::Class;
+use evenkeel::time::{Instant, timeout};
 use sha2::{Digest, Sha256};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::config::Account;
 
 /// Passwords that are compared at a time. Each needs memory, 19 MiB as hashes are made here.
 pub const CHECKS_MAX: usize = 4;
+/// Those that wait for their turn. More are sent away.
+pub const WAITING_MAX: usize = 512;
+/// How long one waits for its turn: less than an answer over HTTP may take.
+const TURN_MAX: Duration = Duration::from_secs(5);
 /// Sessions and remembered passwords of all users. A new one takes the place of the oldest.
 pub const SESSIONS_MAX: usize = 4_096;
 /// The same of one user, so that nobody pushes out the others'.
@@ -38,7 +44,7 @@ pub enum LoginError {
     #[error("there is no such user, or this is not the password")]
     Wrong,
     /// Too many passwords are being compared.
-    #[error("{CHECKS_MAX} passwords are being compared, as many as may be; try again")]
+    #[error("too many passwords wait for being compared; try again")]
     Busy,
     /// The system has no random numbers.
     #[error("the system gives no random numbers; look at its logs")]
@@ -64,7 +70,7 @@ pub fn is_hash(text: &str) -> bool {
 pub struct Users {
     accounts: Mutex<Arc<Accounts>>,
     sessions: Mutex<Sessions>,
-    checks: AtomicUsize,
+    turns: Turns,
     /// Makes what is remembered useless to others; `None` without random numbers.
     key: Option<[u8; 32]>,
 }
@@ -87,7 +93,7 @@ impl Users {
         Self {
             accounts: Mutex::new(by_name(accounts)),
             sessions: Mutex::default(),
-            checks: AtomicUsize::new(0),
+            turns: Turns::new(),
             key: is_random.then_some(key),
         }
     }
@@ -119,19 +125,34 @@ impl Users {
         self.find(&key)
     }
 
-    /// The user of a password. This may take tens of milliseconds, in which the thread computes.
+    /// The user of a password. Comparing it takes long, and is done in a task of the class for bulk
+    /// work.
     ///
     /// # Errors
     ///
     /// [`LoginError`].
-    pub fn check(&self, user: &str, password: &str) -> Result<Account, LoginError> {
+    pub async fn check(
+        self: &Arc<Self>,
+        user: &str,
+        password: &str,
+    ) -> Result<Account, LoginError> {
         if let Some(account) = self.remembered(user, password) {
             return Ok(account);
         }
         if password.len() > PASSWORD_BYTES_MAX {
             return Err(LoginError::Wrong);
         }
-        let _turn = Turn::take(&self.checks).ok_or(LoginError::Busy)?;
+        let turn = self.turns.take().await.ok_or(LoginError::Busy)?;
+        let (users, user, password) = (Arc::clone(self), user.to_owned(), password.to_owned());
+        let compared = evenkeel::spawn_in(Class::BULK, async move {
+            let _turn = turn;
+            users.compare(&user, &password)
+        });
+        // It fails only as the runtime ends.
+        compared.await.unwrap_or(Err(LoginError::Busy))
+    }
+
+    fn compare(&self, user: &str, password: &str) -> Result<Account, LoginError> {
         let accounts = self.accounts();
         let known = accounts.get(user);
         // One is compared in any case, so that the time does not say which users there are.
@@ -246,30 +267,54 @@ impl Sessions {
     }
 }
 
-/// One of the comparisons that there may be at a time.
-struct Turn<'a>(&'a AtomicUsize);
-
-impl<'a> Turn<'a> {
-    fn take(checks: &'a AtomicUsize) -> Option<Self> {
-        let more = |taken| (taken < CHECKS_MAX).then_some(taken + 1);
-        // Relaxed: a number alone, which orders nothing.
-        let taken = checks.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        taken.ok().map(|_| Self(checks))
-    }
+/// The comparisons that there may be at a time, and those that wait for one.
+struct Turns {
+    places: Arc<Semaphore>,
+    /// Of those that wait, and those that compare.
+    known: Arc<Semaphore>,
 }
 
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        // Relaxed: as above.
-        self.0.fetch_sub(1, Ordering::Relaxed);
+/// One of them, as long as this is there.
+struct Turn {
+    _place: OwnedSemaphorePermit,
+    _known: OwnedSemaphorePermit,
+}
+
+impl Turns {
+    fn new() -> Self {
+        Self {
+            places: Arc::new(Semaphore::new(CHECKS_MAX)),
+            known: Arc::new(Semaphore::new(CHECKS_MAX + WAITING_MAX)),
+        }
+    }
+
+    /// Waits for a turn. `None` if too many wait, or it takes too long.
+    ///
+    /// # Cancel safety
+    ///
+    /// If it is cancelled, the place in the line is given up.
+    async fn take(&self) -> Option<Turn> {
+        let known = Arc::clone(&self.known).try_acquire_owned().ok()?;
+        let place = timeout(TURN_MAX, Arc::clone(&self.places).acquire_owned());
+        Some(Turn {
+            _place: place.await.ok()?.ok()?,
+            _known: known,
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use argon2::{Algorithm, Params, Version};
+    use futures_util::FutureExt;
 
     use super::*;
+
+    /// By a clock that moves only when there is nothing else to do.
+    fn run(test: impl Future<Output = ()>) {
+        let runtime = evenkeel::runtime::Builder::new().start_paused(true).build();
+        runtime.unwrap().block_on(test);
+    }
 
     /// With a hash that is cheap, as hundreds are made here.
     fn account(name: &str, password: &str) -> Account {
@@ -287,28 +332,30 @@ mod tests {
 
     #[test]
     fn a_right_password_is_remembered_until_it_is_another_one() {
-        let users = Users::new(&[account("a", "one"), account("b", "two")]);
-        assert_eq!(users.remembered("a", "one"), None);
-        assert_eq!(users.check("a", "one").unwrap().name, "a");
-        assert!(users.remembered("a", "one").is_some());
-        for (user, password) in [
-            ("a", "two"),
-            ("b", "one"),
-            ("c", "one"),
-            ("", ""),
-            ("ao", "ne"),
-        ] {
-            assert_eq!(
-                users.check(user, password),
-                Err(LoginError::Wrong),
-                "{user}"
-            );
-            assert_eq!(users.remembered(user, password), None);
-        }
-        users.become_like(&Users::new(&[account("a", "three")]));
-        assert_eq!(users.remembered("a", "one"), None);
-        assert_eq!(users.check("a", "one"), Err(LoginError::Wrong));
-        assert!(users.check("a", "three").is_ok());
+        run(async {
+            let users = Arc::new(Users::new(&[account("a", "one"), account("b", "two")]));
+            assert_eq!(users.remembered("a", "one"), None);
+            assert_eq!(users.check("a", "one").await.unwrap().name, "a");
+            assert!(users.remembered("a", "one").is_some());
+            for (user, password) in [
+                ("a", "two"),
+                ("b", "one"),
+                ("c", "one"),
+                ("", ""),
+                ("ao", "ne"),
+            ] {
+                assert_eq!(
+                    users.check(user, password).await,
+                    Err(LoginError::Wrong),
+                    "{user}"
+                );
+                assert_eq!(users.remembered(user, password), None);
+            }
+            users.become_like(&Users::new(&[account("a", "three")]));
+            assert_eq!(users.remembered("a", "one"), None);
+            assert_eq!(users.check("a", "one").await, Err(LoginError::Wrong));
+            assert!(users.check("a", "three").await.is_ok());
+        });
     }
 
     #[test]
@@ -347,13 +394,30 @@ mod tests {
     }
 
     #[test]
-    fn passwords_are_compared_a_few_at_a_time() {
-        let checks = AtomicUsize::new(0);
-        let turns: Vec<_> = (0..CHECKS_MAX).map(|_| Turn::take(&checks)).collect();
-        assert!(turns.iter().all(Option::is_some));
-        assert!(Turn::take(&checks).is_none());
-        drop(turns);
-        assert!(Turn::take(&checks).is_some());
+    fn passwords_are_compared_a_few_at_a_time_and_others_wait() {
+        run(async {
+            let turns = Turns::new();
+            let mut taken = Vec::new();
+            for _ in 0..CHECKS_MAX {
+                taken.push(turns.take().await.unwrap());
+            }
+            let mut waits = std::pin::pin!(turns.take());
+            assert!(waits.as_mut().now_or_never().is_none());
+            // Too many wait.
+            let others = CHECKS_MAX + WAITING_MAX - turns.known.available_permits();
+            assert_eq!(others, CHECKS_MAX + 1);
+            let known = Arc::clone(&turns.known);
+            let all = known.acquire_many_owned(u32::try_from(WAITING_MAX - 1).unwrap());
+            let all = all.await.unwrap();
+            assert!(turns.take().await.is_none());
+            drop(all);
+            taken.pop();
+            assert!(waits.await.is_some());
+            // It has been given back, and the others take too long.
+            assert!(turns.take().await.is_some());
+            let _last = turns.take().await.unwrap();
+            assert!(turns.take().await.is_none());
+        });
     }
 
     #[test]

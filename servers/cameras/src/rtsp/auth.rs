@@ -263,11 +263,9 @@ impl Checking {
     ) -> Result<String, Refused> {
         let header = header.ok_or(Refused::Missing)?;
         if let Some(basic) = strip_scheme(header, "Basic") {
-            let decoded = STANDARD.decode(basic.trim()).map_err(|_| Refused::Wrong)?;
-            let decoded = String::from_utf8(decoded).map_err(|_| Refused::Wrong)?;
-            let (user, password) = decoded.split_once(':').ok_or(Refused::Wrong)?;
-            let is_right = passwords.is_right(user, password);
-            return is_right.then(|| user.to_owned()).ok_or(Refused::Wrong);
+            let (user, password) = pair(basic).ok_or(Refused::Wrong)?;
+            let is_right = passwords.is_right(&user, &password);
+            return is_right.then_some(user).ok_or(Refused::Wrong);
         }
         let parsed = split(header).into_iter().next();
         let (_, parameters) = parsed
@@ -303,6 +301,18 @@ impl Checking {
             .then(|| user.to_owned())
             .ok_or(Refused::Wrong)
     }
+}
+
+/// The user and the password that an `Authorization` bears, if it bears the password itself.
+pub fn user_and_password(header: &str) -> Option<(String, String)> {
+    pair(strip_scheme(header, "Basic")?)
+}
+
+fn pair(basic: &str) -> Option<(String, String)> {
+    let decoded = STANDARD.decode(basic.trim()).ok()?;
+    let decoded = String::from_utf8(decoded).ok()?;
+    let (user, password) = decoded.split_once(':')?;
+    Some((user.to_owned(), password.to_owned()))
 }
 
 fn same(one: &str, other: &str) -> bool {

@@ -171,6 +171,18 @@ impl Server {
         }
     }
 
+    /// Answers a request that cannot be looked at now.
+    pub fn put_off(&self, request: &Request<Vec<u8>>, why: &str) -> Reply {
+        let cseq = request.header(&headers::CSEQ);
+        let cseq = cseq.map_or("0", |value| value.as_str());
+        let status = StatusCode::ServiceUnavailable;
+        let bytes = reply(status, cseq, Vec::new(), Some(format!("{why}\n")));
+        Reply {
+            bytes,
+            action: Action::None,
+        }
+    }
+
     fn answer(
         &mut self,
         request: &Request<Vec<u8>>,

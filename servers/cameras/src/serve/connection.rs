@@ -9,6 +9,7 @@ use evenkeel::time::{Instant, timeout, timeout_at};
 use rtsp_types::Message;
 use servers_common::slots::{Full, Slot};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::{Shared, publish, view};
 use crate::ingest::datagrams::Pair;
@@ -28,6 +29,8 @@ pub(super) struct Connection {
     pub(super) patience: Duration,
     /// For datagrams of a publisher, as they were set up.
     pub(super) pairs: Vec<Pair>,
+    /// Places of those that were opened, as long as the connection lasts.
+    places: Vec<OwnedSemaphorePermit>,
 }
 
 /// Why a connection is over. Clients come and go; only the counters tell of it.
@@ -53,6 +56,7 @@ pub(super) async fn serve(shared: Arc<Shared>, stream: Stream, slot: Slot) {
         wire: Wire::default(),
         patience: shared.settings().patience,
         pairs: Vec::new(),
+        places: Vec::new(),
     };
     let end = tokio::select! {
         end = talk(&shared, &mut connection) => end,
@@ -104,11 +108,11 @@ async fn talk(shared: &Arc<Shared>, connection: &mut Connection) -> End {
             Ok(Ok(_)) => continue,
         };
         if server.wants_ports(&request, &**shared)
-            && let Some(pair) = connection.pair().await
+            && let Some(pair) = connection.pair(shared).await
         {
             server.offer_ports(pair);
         }
-        let reply = server.request(&request, &**shared);
+        let reply = shared.answer(&mut server, &request).await;
         if let Err(end) = connection.send(&reply.bytes).await {
             return end;
         }
@@ -186,12 +190,15 @@ impl Connection {
         Some(peer.ip())
     }
 
-    /// Opens two more ports for datagrams, of packets and of reports. `None` if none are free.
-    async fn pair(&mut self) -> Option<(u16, u16)> {
+    /// Opens two more ports for datagrams, of packets and of reports. `None` if none are free, or
+    /// as many are open as may be.
+    async fn pair(&mut self, shared: &Shared) -> Option<(u16, u16)> {
+        let place = Arc::clone(&shared.pairs).try_acquire_owned().ok()?;
         let local = self.stream.socket()?.local_addr().ok()?;
         let pair = Pair::open(local.ip()).await.ok()?;
         let ports = (pair.port, pair.port + 1);
         self.pairs.push(pair);
+        self.places.push(place);
         Some(ports)
     }
 }

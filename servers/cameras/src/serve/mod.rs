@@ -20,17 +20,23 @@ use evenkeel::Class;
 use evenkeel::net::TcpListener;
 use evenkeel::task::AbortHandle;
 use evenkeel::time::sleep;
+use rtsp_types::{Method, Request, headers};
 use servers_common::counters::Counter;
 use servers_common::slots::{Limits, Slots};
+use tokio::sync::Semaphore;
 
 use datagrams::Datagrams;
 
 use crate::cameras::Cameras;
 use crate::config::{self, Account, User};
-use crate::rtsp::auth::{Algorithm, digest_of};
-use crate::rtsp::server::{Directory, Found, Permission, REALM, mark_of};
+use crate::rtsp::auth::{Algorithm, digest_of, user_and_password};
+use crate::rtsp::server::{Directory, Found, Permission, REALM, Reply, Server, mark_of};
 use crate::tls::{Certificate, Stream};
-use crate::users::Users;
+use crate::users::{LoginError, Users};
+
+/// Pairs of ports that publishers of datagrams have at a time, one for each track. Whoever only
+/// announces streams takes some too, and is not to take all descriptors.
+pub(crate) const PAIRS_MAX: usize = 512;
 
 /// A listener at work, which ends with its connections when this is dropped.
 #[derive(Debug)]
@@ -49,8 +55,10 @@ pub(crate) struct Shared {
     settings: Mutex<Arc<Settings>>,
     /// What datagrams are sent by, if viewers may have some.
     datagrams: Option<Datagrams>,
+    /// Pairs of ports that publishers of datagrams may have yet, all together.
+    pairs: Arc<Semaphore>,
     /// Those who may watch by HTTP too.
-    accounts: Users,
+    accounts: Arc<Users>,
     /// After so long without a packet a publisher is given up.
     silence: Duration,
     slots: Arc<Slots>,
@@ -135,9 +143,10 @@ impl Doors {
         };
         let shared = Arc::new(Shared {
             datagrams,
+            pairs: Arc::new(Semaphore::new(PAIRS_MAX)),
             cameras: Arc::clone(cameras),
             settings: Mutex::new(Settings::of(rtsp)),
-            accounts: Users::new(accounts),
+            accounts: Arc::new(Users::new(accounts)),
             silence,
             slots: Arc::default(),
             closing: tokio::sync::watch::Sender::new(false),
@@ -266,6 +275,34 @@ impl Shared {
     fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.settings.lock().unwrap_or_else(PoisonError::into_inner))
     }
+
+    /// Answers a request. A password that was not found right before is compared first, apart from
+    /// what the worker does for others.
+    async fn answer(&self, server: &mut Server, request: &Request<Vec<u8>>) -> Reply {
+        let header = request.header(&headers::AUTHORIZATION);
+        let given = header.and_then(|value| user_and_password(value.as_str()));
+        if *request.method() != Method::Options
+            && let Some((user, password)) = given
+            && let Err(error) = self.compare(&user, &password).await
+        {
+            return server.put_off(request, &error.to_string());
+        }
+        server.request(request, self)
+    }
+
+    /// Fails if it could not be compared; a wrong one is found out later.
+    async fn compare(&self, user: &str, password: &str) -> Result<(), LoginError> {
+        let known = Directory::password(self, user);
+        let is_right = known.is_some_and(|it| constant_time_eq(it.as_bytes(), password.as_bytes()));
+        if is_right || self.accounts.is_empty() {
+            return Ok(());
+        }
+        // Of users by RTSP alone too, so that the time does not say who they are.
+        match self.accounts.check(user, password).await {
+            Ok(_) | Err(LoginError::Wrong) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 impl Directory for Shared {
@@ -282,7 +319,8 @@ impl Directory for Shared {
     fn is_right(&self, user: &str, password: &str) -> bool {
         match Directory::password(self, user) {
             Some(known) => constant_time_eq(known.as_bytes(), password.as_bytes()),
-            None => self.accounts.check(user, password).is_ok(),
+            // It was compared before the request was looked at.
+            None => self.accounts.remembered(user, password).is_some(),
         }
     }
 

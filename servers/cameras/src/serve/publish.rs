@@ -166,7 +166,7 @@ impl Publishing<'_> {
                     // In the connection whatever comes says that it holds.
                     self.heard = Instant::now();
                 }
-                let reply = server.request(&request, &**self.shared);
+                let reply = self.shared.answer(server, &request).await;
                 let sent = connection.send(&reply.bytes).await;
                 if sent.is_err() || reply.action == Action::End {
                     return Err((End::Over, IngestError::Ended));

@@ -140,7 +140,7 @@ impl Viewing {
                         continue;
                     };
                     self.heard = Instant::now();
-                    let reply = server.request(&request, &**shared);
+                    let reply = shared.answer(server, &request).await;
                     connection.send(&reply.bytes).await?;
                     match reply.action {
                         Action::End => return Err(End::Over),

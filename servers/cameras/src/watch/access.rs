@@ -13,13 +13,12 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use constant_time_eq::constant_time_eq;
-use evenkeel::Class;
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
 use super::settings::{Permission, Token};
 use crate::config::{Account, Role};
-use crate::users::{LoginError, Users};
+use crate::users::Users;
 
 /// The cookie in which browsers carry a token.
 pub const COOKIE_NAME: &str = "evenkeel-cameras";
@@ -124,22 +123,6 @@ impl Access {
     /// The users.
     pub fn users(&self) -> &Arc<Users> {
         &self.users
-    }
-
-    /// What a user may do, by the password. Comparing it takes long, and is done in a task of the
-    /// class for bulk work.
-    ///
-    /// # Errors
-    ///
-    /// [`LoginError`].
-    pub async fn login(&self, user: String, password: String) -> Result<Account, LoginError> {
-        if let Some(account) = self.users.remembered(&user, &password) {
-            return Ok(account);
-        }
-        let users = Arc::clone(&self.users);
-        let check = evenkeel::spawn_in(Class::BULK, async move { users.check(&user, &password) });
-        // It fails only as the runtime ends.
-        check.await.unwrap_or(Err(LoginError::Busy))
     }
 
     /// Goes by the tokens of another one from now on.

@@ -94,8 +94,9 @@ pub(super) async fn login(
             (token, None)
         }
         Login::User { user, password } => {
-            let account = served.access.login(user, password).await.map_err(refused)?;
-            let secret = served.access.users().open(&account).map_err(refused)?;
+            let users = served.access.users();
+            let account = users.check(&user, &password).await.map_err(refused)?;
+            let secret = users.open(&account).map_err(refused)?;
             (secret, Some(SESSION_TIME.as_secs()))
         }
     };

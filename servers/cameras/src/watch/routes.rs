@@ -263,7 +263,7 @@ async fn admit_own(served: &Served, mut request: Request, next: Next) -> Respons
         && !served.access.users().is_empty()
         && let Some((user, password)) = user_and_password(headers)
     {
-        match served.access.login(user, password).await {
+        match served.access.users().check(&user, &password).await {
             Ok(account) => {
                 standing = Standing::of_user(&served.access, &account);
                 checked = Ok(Some(Rights::of(&account)));

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use cameras::watch::Settings;
+use cameras::watch::server::check;
 use cameras::watch::settings::{Permission, Token};
 use cameras::watch::webrtc;
 use evenkeel::net::UdpSocket;
@@ -71,6 +72,32 @@ fn a_client_gets_pictures_and_sound_until_it_ends_the_session() {
             site.hub.status_of("yard").unwrap().viewers == 0
         })
         .await;
+    });
+}
+
+#[test]
+fn who_may_not_watch_any_more_is_sent_nothing() {
+    runtime().block_on(async {
+        let (_directory, site, _sends) = begin(webrtc::Settings::default()).await;
+        let (mut viewer, _) = Viewer::watching(&site).await;
+        let is_enough = |it: &Viewer| it.packets.len() > 20;
+        viewer.until("pictures come", is_enough).await;
+        // From now on a token is needed, which it has not.
+        let token = Token {
+            name: "guard".to_owned(),
+            sha256: "00".repeat(32),
+            permissions: vec![Permission::Watch],
+            cameras: Vec::new(),
+        };
+        let settings = Settings {
+            tokens: vec![token],
+            ..Settings::default()
+        };
+        let (_, gate) = check(&settings).unwrap();
+        site.server.gate().become_like(&gate);
+        viewer.until("it is told", |it| it.is_closed).await;
+        let port = site.server.webrtc().unwrap().port();
+        until("its place is free", || port.sessions() == 0).await;
     });
 }
 
