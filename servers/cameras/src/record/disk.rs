@@ -181,8 +181,12 @@ impl Disk for LocalDisk {
     async fn free(&self) -> io::Result<Option<u64>> {
         let root = Arc::clone(&self.root);
         let asked = self.lane.run(move || -> io::Result<Option<u64>> {
-            let stat = nix::sys::statvfs::statvfs(root.as_path())?;
-            Ok(Some(room(&stat)))
+            match nix::sys::statvfs::statvfs(root.as_path()) {
+                Ok(stat) => Ok(Some(room(&stat))),
+                // It is made for the first recording.
+                Err(nix::errno::Errno::ENOENT) => Ok(None),
+                Err(error) => Err(error.into()),
+            }
         });
         asked.await.map_err(io::Error::from)?
     }
@@ -276,6 +280,9 @@ mod tests {
             }
             assert_eq!(std::fs::read_dir(beneath.path()).unwrap().count(), 0);
             disk.make_directory(here).await.unwrap();
+            assert!(disk.free().await.unwrap().is_some());
+            let later = LocalDisk::new("l", beneath.path().join("later")).unwrap();
+            assert_eq!(later.free().await.unwrap(), None, "it is made later");
             // It is everywhere on Linux, and a file system of its own.
             if Path::new("/dev/shm").is_dir() {
                 let mounted = LocalDisk::new("m", "/dev/shm".into()).unwrap();
