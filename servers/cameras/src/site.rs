@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel::time::timeout;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
@@ -17,6 +18,7 @@ use crate::ingest::status::Watched;
 use crate::record::disk::LocalDisk;
 use crate::record::recordings::RecordError;
 use crate::record::retention::CameraLimits;
+use crate::record::sole::Sole;
 use crate::record::tier::{self, Tier};
 use crate::record::{Recordings, Settings};
 use crate::watch::routes::Doing;
@@ -24,6 +26,8 @@ use crate::watch::server::Gate;
 use crate::watch::webrtc::WebRtc;
 use crate::watch::{Catalog, Listed, Server, Watch, WatchError};
 
+/// How long the beginning waits for a disk, which may hang. It is used all the same.
+const LOOK_MAX: Duration = Duration::from_secs(2);
 /// How long the end waits for what is to be written.
 const END_MAX: Duration = Duration::from_secs(10);
 
@@ -38,6 +42,17 @@ pub enum SiteError {
         name: String,
         /// The system's error.
         error: io::Error,
+    },
+    /// Another process has its directory.
+    #[error(
+        "volume {name}: another process records into {path}: end that, or give each a directory of \
+         its own"
+    )]
+    Taken {
+        /// Its name.
+        name: String,
+        /// Its directory.
+        path: String,
     },
     /// A store that recordings are copied to.
     #[error("tier {name}: {error}")]
@@ -63,6 +78,8 @@ pub struct Site {
     book: Book,
     recordings: Arc<Recordings>,
     server: Option<Server>,
+    /// The directories of volumes, which no other process has meanwhile.
+    _soles: Vec<Sole>,
 }
 
 impl std::fmt::Debug for Site {
@@ -84,7 +101,7 @@ impl Site {
         path: Option<&Path>,
         cameras: &Arc<Cameras>,
     ) -> Result<Self, SiteError> {
-        let mut disks = Vec::new();
+        let (mut disks, mut soles) = (Vec::new(), Vec::new());
         for (name, volume) in &config.volumes {
             let volume = volume.get_ref();
             let disk = LocalDisk::new(name, volume.path.get_ref().clone());
@@ -93,6 +110,7 @@ impl Site {
                 error,
             })?;
             let disk = disk.mounted(volume.mounted);
+            soles.extend(sole(name, volume.path.get_ref(), &disk).await?);
             disks.push((name.clone(), disk, volume.limits()));
         }
         let settings = Settings::from(&config.recording);
@@ -116,6 +134,7 @@ impl Site {
             book,
             recordings,
             server,
+            _soles: soles,
         })
     }
 
@@ -151,6 +170,23 @@ impl Site {
             server.end().await;
         }
         self.recordings.end(END_MAX).await
+    }
+}
+
+/// Has a volume for this process alone, if its directory can be looked at.
+async fn sole(name: &str, path: &Path, disk: &LocalDisk) -> Result<Option<Sole>, SiteError> {
+    let Ok(Ok(directory)) = timeout(LOOK_MAX, disk.place()).await else {
+        // What is wrong with the disk is said where it is used.
+        return Ok(None);
+    };
+    match Sole::of(&directory) {
+        Ok(sole) => Ok(Some(sole)),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(SiteError::Taken {
+            name: name.to_owned(),
+            path: path.display().to_string(),
+        }),
+        // Where such sockets are not allowed, there is no telling.
+        Err(_) => Ok(None),
     }
 }
 

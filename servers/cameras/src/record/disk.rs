@@ -100,6 +100,16 @@ impl LocalDisk {
         self
     }
 
+    /// The directory, which is made if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be made, or nothing is mounted there and has to be.
+    pub async fn place(&self) -> io::Result<std::fs::Metadata> {
+        self.make_directory(Path::new("")).await?;
+        fs::metadata(self.root.as_path()).await
+    }
+
     /// Nothing is made, nor taken for all there is, in a directory beneath a mount.
     async fn be_there(&self) -> io::Result<()> {
         if !self.mounted {

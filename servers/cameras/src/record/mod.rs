@@ -11,7 +11,7 @@
 //! - [`timeline`]: which segment a group belongs to; [`gap`]: what is missing.
 //! - [`backlog`] and [`queues`]: what waits for disks, and what goes if it is too much.
 //! - [`retention`]: what is deleted next; [`protect`]: what is kept.
-//! - [`disk`]: the seam to the disk; [`volume`]: a disk with its rounds.
+//! - [`disk`]: the seam to the disk; [`volume`]: a disk with its rounds; [`sole`]: whose it is.
 //! - `takes`: from the hub into the backlog; [`segment`] and `writer`: how files are written;
 //!   [`recover`]: what a crash leaves.
 //! - [`listing`] and [`clip`]: what was recorded, and a part of it as one file.
@@ -33,6 +33,7 @@ pub mod recover;
 pub mod report;
 pub mod retention;
 pub mod segment;
+pub mod sole;
 mod takes;
 pub mod tier;
 pub mod timeline;

@@ -135,3 +135,19 @@ fn ends_in_mid_group(is_removed: bool) {
         "{numbers:?}"
     );
 }
+
+#[test]
+fn a_volume_is_recorded_into_by_one_process_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("disk of the yard");
+    let volume = format!("[volume.yard]\npath = {path:?}\n");
+    let mut first = Program::start(&volume);
+    let said = Program::refused(&volume);
+    let named = format!(
+        "volume yard: another process records into {}",
+        path.display()
+    );
+    assert!(said.contains(&named), "{said}");
+    first.terminate();
+    Program::start(&volume);
+}

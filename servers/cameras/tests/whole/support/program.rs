@@ -54,6 +54,19 @@ impl Program {
         program
     }
 
+    /// Starts it by this configuration, which it refuses: what it says.
+    pub(crate) fn refused(config: &str) -> String {
+        let directory = tempfile::tempdir().unwrap();
+        write(directory.path(), "", "", config);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel-cameras"));
+        command
+            .arg("run")
+            .arg(directory.path().join("cameras.toml"));
+        let (has_served, _, said) = testing::Program::run(&mut command);
+        assert!(!has_served, "{said}");
+        said
+    }
+
     fn until_ready(&mut self) {
         loop {
             let line = self.program.line();
