@@ -24,6 +24,8 @@ struct Shared {
     capacity: Mutex<usize>,
     /// Whether it does nothing.
     hangs: watch::Sender<bool>,
+    /// Whether it does all but write.
+    hangs_writes: watch::Sender<bool>,
     /// What writes fail with.
     refuses: Mutex<Option<io::ErrorKind>>,
     /// What changes of names fail with.
@@ -41,6 +43,7 @@ impl MemoryDisk {
                 files: Mutex::default(),
                 capacity: Mutex::new(usize::MAX),
                 hangs: watch::channel(false).0,
+                hangs_writes: watch::channel(false).0,
                 refuses: Mutex::default(),
                 refuses_names: Mutex::default(),
                 refuses_cuts: Mutex::default(),
@@ -55,6 +58,10 @@ impl MemoryDisk {
 
     pub(crate) fn set_hangs(&self, hangs: bool) {
         self.shared.hangs.send_replace(hangs);
+    }
+
+    pub(crate) fn set_hangs_writes(&self, hangs: bool) {
+        self.shared.hangs_writes.send_replace(hangs);
     }
 
     pub(crate) fn set_refuses(&self, refuses: Option<io::ErrorKind>) {
@@ -208,6 +215,8 @@ pub(crate) struct MemoryFile {
 impl DiskFile for MemoryFile {
     async fn write(&self, pieces: Vec<Bytes>, offset: u64) -> io::Result<()> {
         self.disk.moves().await;
+        let mut hangs = self.disk.shared.hangs_writes.subscribe();
+        hangs.wait_for(|hangs| !hangs).await.unwrap();
         if let Some(kind) = *self.disk.shared.refuses.lock().unwrap() {
             return Err(kind.into());
         }

@@ -473,6 +473,31 @@ fn a_camera_that_is_added_again_at_once_is_recorded_after_what_it_left() {
     });
 }
 
+/// Of the one before there are files that have nothing in them yet, and seem to be left.
+#[test]
+fn a_new_writer_waits_for_the_one_before_on_its_volume() {
+    run(async {
+        let site = Site::new(Budgets::default());
+        site.disks[0].set_hangs_writes(true);
+        let mut camera = Sender::new(&site.hub, "yard");
+        camera.send(1);
+        let has_files = |site: &Site| site.disks[0].files().len() == 2;
+        site.until("files are made", has_files).await;
+        assert!(site.recordings.forget("yard"));
+        assert!(site.hub.remove("yard"));
+        site.hub.add("yard").unwrap();
+        let limits = CameraLimits::default();
+        let again = site.recordings.record(&site.hub, "yard", "a", limits);
+        again.unwrap();
+        // Long enough for one that does not wait to look at them.
+        evenkeel::time::sleep(Duration::from_millis(50)).await;
+        site.disks[0].set_hangs_writes(false);
+        assert_eq!(site.recordings.end(LIMIT).await, Vec::<String>::new());
+        let written = fragments(&site.disks[0]);
+        assert!(written[0].ends_with(&pictures(0, GROUP)));
+    });
+}
+
 #[test]
 fn the_end_waits_for_cameras_that_are_recorded_no_longer() {
     run(async {
