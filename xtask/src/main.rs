@@ -121,8 +121,7 @@ fn help() -> String {
         "\
 What the project checks of itself.
 
-    cargo xtask ci           every step below, in order; stops at the first failure; some 35
-                             minutes
+    cargo xtask ci           every step below, up to the first failure; some 40 minutes
     cargo xtask ci --list    the steps, and nothing is run
     cargo xtask <step>       one step alone: the quick way back after a failure
     cargo xtask compare <revision> [rounds] [--json FILE]
@@ -160,9 +159,7 @@ What the project checks of itself.
                              as the step `features`, and each feature of evenkeel alone, and what
                              txlog says without NATS; after a change of features
     cargo xtask drop-in --each
-                             as the step `drop-in`, and all tests of `cargo evenkeel`, which build
-                             projects, and a graph of some forty crates on Evenkeel; after a change
-                             of the runtime's functions or of compat/; some ten minutes
+                             as the step `drop-in`, and all else in compat/ that takes ten minutes
     cargo xtask compat [--only PART...] [--list] [--page]
                              other people's code on Evenkeel, of which the step `drop-in` has a
                              sample: Tokio's own tests, those of crates, programs, services under

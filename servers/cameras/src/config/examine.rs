@@ -26,6 +26,7 @@ pub(super) fn problems(config: &Config) -> Vec<Found> {
     {
         examiner.say(watch.span(), error.to_string());
     }
+    examiner.addresses();
     examiner.users();
     for hook in &config.webhooks {
         if let Err(error) = crate::events::webhook::Hook::new(hook.get_ref()) {
@@ -51,6 +52,12 @@ pub fn name_problem(name: &str) -> Option<String> {
              beginning with a letter or a digit"
         )
     })
+}
+
+/// Whether the system gives only one of them to a listener.
+fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    let is_all = one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.port() == other.port() && (one.ip() == other.ip() || is_all)
 }
 
 struct Examiner<'a> {
@@ -199,6 +206,39 @@ impl Examiner<'_> {
                  127.0.0.1",
             ),
             Ok(_) => {}
+        }
+    }
+
+    /// Two listeners at one address: the system would refuse the second at the start alone.
+    fn addresses(&mut self) {
+        let config = self.config;
+        let mut taken: Vec<(&str, SocketAddr)> = Vec::new();
+        let rtsp = config.rtsp.iter().flat_map(|it| {
+            let Rtsp {
+                listen, listen_tls, ..
+            } = it.get_ref();
+            [("rtsp.listen", listen), ("rtsp.listen_tls", listen_tls)]
+        });
+        let rtsp = rtsp.filter_map(|(name, it)| it.as_ref().map(|it| (name, it)));
+        let rtsp = rtsp.map(|(name, it)| (name, it.span(), &**it.get_ref()));
+        let watch = config.watch.iter();
+        let watch = watch.map(|it| ("watch.listen", it.span(), &*it.get_ref().listen));
+        let admin = config.process.admin_page.iter();
+        let admin = admin.map(|it| ("process.admin_page", it.span(), &**it.get_ref()));
+        for (name, at, address) in rtsp.chain(watch).chain(admin) {
+            // What is no address is said elsewhere; at port 0 each gets another one.
+            let Some(address) = address
+                .parse()
+                .ok()
+                .filter(|it: &SocketAddr| it.port() != 0)
+            else {
+                continue;
+            };
+            if let Some((other, _)) = taken.iter().find(|(_, it)| overlap(*it, address)) {
+                let said = format!("{name} has the address of {other}: give each another port");
+                self.say(at, said);
+            }
+            taken.push((name, address));
         }
     }
 

@@ -65,6 +65,30 @@ fn every_problem_has_its_line_and_says_what_to_do() {
 }
 
 #[test]
+fn listeners_have_addresses_of_their_own() {
+    let of = |rtsp: &str, watch: &str, admin: &str| {
+        format!(
+            "[process]\nadmin_page = \"{admin}\"\n[rtsp]\nlisten = \"{rtsp}\"\n\
+             [watch]\nlisten = \"{watch}\"\n"
+        )
+    };
+    for (rtsp, watch, admin) in [
+        ("127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"),
+        ("127.0.0.1:1", "127.0.0.2:1", "127.0.0.1:2"),
+        ("127.0.0.1:1", "[::1]:1", "127.0.0.1:2"),
+    ] {
+        parse("cameras.toml", &of(rtsp, watch, admin)).unwrap();
+    }
+    let found = problems(&of("127.0.0.1:1", "127.0.0.1:1", "0.0.0.0:1"));
+    let lines: Vec<usize> = found.iter().map(|(line, _)| *line).collect();
+    assert_eq!(lines, [5, 2], "{found:?}");
+    for (found, name) in found.iter().zip(["watch.listen", "process.admin_page"]) {
+        let said = format!("{name} has the address of rtsp.listen");
+        assert!(found.1.contains(&said), "{found:?}");
+    }
+}
+
+#[test]
 fn users_have_passwords_and_cameras_that_are_there() {
     let text = "[rtsp]\nlisten = \"0.0.0.0:8554\"\n\
                 [[rtsp.user]]\nname = \"a\"\npassword = \"\"\n\

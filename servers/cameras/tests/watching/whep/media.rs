@@ -8,7 +8,7 @@ use cameras::watch::webrtc;
 
 use super::settings;
 use super::viewer::{Camera, Viewer, g711, sound_of, track};
-use crate::support::{Site, runtime};
+use crate::support::{LIMIT, Site, runtime};
 
 /// The numbers that follow each other from this one on.
 fn numbers(first: u8) -> impl Iterator<Item = u8> {
@@ -59,7 +59,9 @@ fn who_asks_for_a_key_frame_is_sent_the_newest_one_and_what_followed_it() {
         let keys = |it: &Viewer| it.whole().iter().filter(|(_, is_key)| *is_key).count();
         assert_eq!(keys(&viewer), 1);
         // It is not gone back to within a second of the beginning.
+        let began = evenkeel::time::Instant::now();
         while counts.rewinds.total() == 0 {
+            assert!(began.elapsed() < LIMIT, "no key frame was gone back to");
             viewer.ask_for_key();
             let had = viewer.whole().len();
             viewer
