@@ -81,8 +81,8 @@ fn listeners_have_addresses_of_their_own() {
     }
     let found = problems(&of("127.0.0.1:1", "127.0.0.1:1", "0.0.0.0:1"));
     let lines: Vec<usize> = found.iter().map(|(line, _)| *line).collect();
-    assert_eq!(lines, [5, 2], "{found:?}");
-    for (found, name) in found.iter().zip(["watch.listen", "process.admin_page"]) {
+    assert_eq!(lines, [2, 5], "{found:?}");
+    for (found, name) in found.iter().zip(["process.admin_page", "watch.listen"]) {
         let said = format!("{name} has the address of rtsp.listen");
         assert!(found.1.contains(&said), "{found:?}");
     }

@@ -1,33 +1,59 @@
 //! What a program has recorded is in a store, and it is played from there.
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
 use serde_json::Value;
 
 use super::recorded::json;
 use super::store::{Fault, Store};
 use super::support::{Program, simulator, until};
 
-#[test]
-fn a_program_copies_to_a_store_and_plays_from_it() {
-    let (disk, store, simulator) = (tempfile::tempdir().unwrap(), Store::start(), simulator());
-    let credentials = disk.path().join("s3.toml");
+/// A program that records one camera on this disk, and copies that to a store, each of whose answers
+/// has so long.
+fn copying(disk: &Path, (store, patience): (&str, &str), camera: &str) -> Program {
+    let credentials = disk.join("s3.toml");
     std::fs::write(
         &credentials,
         "access_key = \"a\"\nsecret_key = \"very-secret\"\n",
     )
     .unwrap();
-    let config = format!(
+    Program::start(&format!(
         "[recording]\nsegment = \"200ms\"\nsync = \"10ms\"\n\
-         [tier.archive]\nendpoint = \"http://{}\"\nbucket = \"b\"\npatience = \"300ms\"\n\
+         [tier.archive]\nendpoint = \"http://{store}\"\nbucket = \"b\"\npatience = \"{patience}\"\n\
          retry_max = \"20ms\"\ncredentials = {credentials:?}\n\
-         [volume.disk]\npath = {:?}\nreserve = \"1MiB\"\ntier = \"archive\"\n\
+         [volume.disk]\npath = {disk:?}\nreserve = \"1MiB\"\ntier = \"archive\"\n\
          [watch]\nlisten = \"127.0.0.1:0\"\n\
-         [camera.gate]\nurl = {:?}\ndelivery = \"5ms\"\nrecord = {{ volume = \"disk\" }}\n",
-        store.address,
-        disk.path(),
-        simulator.url(0)
-    );
-    let mut program = Program::start(&config);
-    let tier = |program: &Program| json(program, "/api/volumes")["tiers"][0].clone();
+         [camera.gate]\nurl = {camera:?}\ndelivery = \"5ms\"\nrecord = {{ volume = \"disk\" }}\n",
+    ))
+}
+
+/// How the store is doing.
+fn tier(program: &Program) -> Value {
+    json(program, "/api/volumes")["tiers"][0].clone()
+}
+
+/// The part of a path that asks for the minute before and the one after.
+fn around(program: &Program) -> String {
+    let now = json(program, "/api/cameras")["now_ms"].as_u64().unwrap();
+    format!("from={}&until={}", now - 60_000, now + 60_000)
+}
+
+/// How many fragments a clip of all this time has.
+fn fragments(program: &Program, around: &str) -> usize {
+    let path = format!("/api/cameras/gate/clip.mp4?{around}");
+    let (head, clip) = program.http("GET", &path, "", "");
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    clip.windows(4).filter(|four| four == b"moof").count()
+}
+
+#[test]
+fn a_program_copies_to_a_store_and_plays_from_it() {
+    let (disk, store, simulator) = (tempfile::tempdir().unwrap(), Store::start(), simulator());
+    let address = store.address.to_string();
+    let mut program = copying(disk.path(), (&address, "300ms"), &simulator.url(0));
     until("some are copied", || {
         tier(&program)["copied"].as_u64() > Some(3)
     });
@@ -51,15 +77,8 @@ fn a_program_copies_to_a_store_and_plays_from_it() {
     std::fs::remove_dir_all(disk.path().join("gate")).unwrap();
     program.start_again();
     let now = json(&program, "/api/cameras")["now_ms"].as_u64().unwrap();
-    let around = format!("from={}&until={}", now - 60_000, now + 60_000);
-    let (head, clip) = program.http(
-        "GET",
-        &format!("/api/cameras/gate/clip.mp4?{around}"),
-        "",
-        "",
-    );
-    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
-    let fragments = clip.windows(4).filter(|four| four == b"moof").count();
+    let around = around(&program);
+    let fragments = fragments(&program, &around);
     assert!(
         fragments >= copied,
         "{fragments} fragments of {copied} segments"
@@ -72,4 +91,68 @@ fn a_program_copies_to_a_store_and_plays_from_it() {
     let earlier = format!("from={}&until={}", now - 200_000_000, now - 190_000_000);
     let listed = json(&program, &format!("/api/cameras/gate/recordings?{earlier}"));
     assert_eq!(listed["tier_unreachable"], Value::Bool(true), "{listed}");
+}
+
+/// Moto, a store of others, which ends when this is dropped.
+struct Moto {
+    process: Child,
+    address: String,
+}
+
+impl Moto {
+    /// `None` if it is not installed.
+    fn start() -> Option<Self> {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let mut command = Command::new("moto_server");
+        command.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
+        let started = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let moto = match started {
+            Ok(process) => Self {
+                process,
+                address: format!("127.0.0.1:{port}"),
+            },
+            Err(error) => {
+                eprintln!("moto_server cannot be started, so nothing is copied to it: {error}");
+                return None;
+            }
+        };
+        until("moto has made a bucket", || {
+            let made = moto.put("/b");
+            made.is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
+        });
+        Some(moto)
+    }
+
+    fn put(&self, path: &str) -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(&self.address)?;
+        let host = &self.address;
+        let rest = "connection: close\r\ncontent-length: 0\r\n\r\n";
+        stream.write_all(format!("PUT {path} HTTP/1.1\r\nhost: {host}\r\n{rest}").as_bytes())?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    }
+}
+
+impl Drop for Moto {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn a_store_of_others_has_what_was_copied() {
+    let Some(store) = Moto::start() else { return };
+    let (disk, simulator) = (tempfile::tempdir().unwrap(), simulator());
+    let mut program = copying(disk.path(), (&store.address, "10s"), &simulator.url(0));
+    until("some are copied", || {
+        tier(&program)["copied"].as_u64() > Some(3)
+    });
+    program.terminate();
+    std::fs::remove_dir_all(disk.path().join("gate")).unwrap();
+    program.start_again();
+    assert!(fragments(&program, &around(&program)) > 3);
 }
