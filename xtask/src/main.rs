@@ -156,8 +156,7 @@ What the project checks of itself.
                              Linux with glibc, a C++ compiler, and a stable toolchain with
                              AddressSanitizer
     cargo xtask features --each
-                             as the step `features`, and each feature of evenkeel alone, and what
-                             txlog says without NATS; after a change of features
+                             as the step, each feature of evenkeel alone, and txlog without NATS
     cargo xtask drop-in --each
                              as the step `drop-in`, and all else in compat/ that takes ten minutes
     cargo xtask compat [--only PART...] [--list] [--page]

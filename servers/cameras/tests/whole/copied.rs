@@ -22,7 +22,7 @@ fn copying(disk: &Path, (store, patience): (&str, &str), camera: &str) -> Progra
     .unwrap();
     Program::start(&format!(
         "[recording]\nsegment = \"200ms\"\nsync = \"10ms\"\n\
-         [tier.archive]\nendpoint = \"http://{store}\"\nbucket = \"b\"\npatience = \"{patience}\"\n\
+         [tier.archive]\nendpoint = \"http://{store}\"\nbucket = \"recordings\"\npatience = \"{patience}\"\n\
          retry_max = \"20ms\"\ncredentials = {credentials:?}\n\
          [volume.disk]\npath = {disk:?}\nreserve = \"1MiB\"\ntier = \"archive\"\n\
          [watch]\nlisten = \"127.0.0.1:0\"\n\
@@ -119,7 +119,7 @@ impl Moto {
             }
         };
         until("moto has made a bucket", || {
-            let made = moto.put("/b");
+            let made = moto.put("/recordings");
             made.is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
         });
         Some(moto)
