@@ -11,8 +11,8 @@ use super::recorded::json;
 use super::store::{Fault, Store};
 use super::support::{Program, simulator, until};
 
-/// A program that records one camera on this disk, and copies that to a store, each of whose answers
-/// has so long.
+/// A program that records one camera on this disk, and copies that to a store, which has so long
+/// for each answer.
 fn copying(disk: &Path, (store, patience): (&str, &str), camera: &str) -> Program {
     let credentials = disk.join("s3.toml");
     std::fs::write(
@@ -22,7 +22,8 @@ fn copying(disk: &Path, (store, patience): (&str, &str), camera: &str) -> Progra
     .unwrap();
     Program::start(&format!(
         "[recording]\nsegment = \"200ms\"\nsync = \"10ms\"\n\
-         [tier.archive]\nendpoint = \"http://{store}\"\nbucket = \"recordings\"\npatience = \"{patience}\"\n\
+         [tier.archive]\nendpoint = \"http://{store}\"\nbucket = \"recordings\"\n\
+         patience = \"{patience}\"\n\
          retry_max = \"20ms\"\ncredentials = {credentials:?}\n\
          [volume.disk]\npath = {disk:?}\nreserve = \"1MiB\"\ntier = \"archive\"\n\
          [watch]\nlisten = \"127.0.0.1:0\"\n\
