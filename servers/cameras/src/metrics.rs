@@ -284,9 +284,9 @@ pub(crate) fn add_events(events: &Events, families: &mut Families<'_>) {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
-    use std::process::Command;
 
     use evenkeel_admin::metrics::table_of;
+    use servers_common::testing::alerts;
 
     use super::*;
     use crate::record::metrics::ALL;
@@ -313,25 +313,6 @@ mod tests {
     #[test]
     fn the_alerts_are_about_metrics_that_there_are_and_fire_as_their_tests_say() {
         let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy");
-        let page = page();
-        for file in ["alerts.yml", "alerts_test.yml"] {
-            let text = std::fs::read_to_string(deploy.join(file)).unwrap();
-            let is_of_name = |c: char| c.is_ascii_lowercase() || c == '_';
-            let names = text.split(|c| !is_of_name(c));
-            let mut count = 0;
-            for name in names.filter(|name| name.starts_with("cameras_")) {
-                assert!(page.contains(&format!("| `{name}` |")), "{file}: {name}");
-                count += 1;
-            }
-            assert!(count > 5, "{file} has {count}");
-        }
-        let mut promtool = Command::new("promtool");
-        let tested = promtool.args(["test", "rules"]);
-        match tested.arg(deploy.join("alerts_test.yml")).output() {
-            Ok(tested) => assert!(tested.status.success(), "{tested:?}"),
-            Err(error) => {
-                eprintln!("promtool cannot be started, so it is not seen what fires: {error}");
-            }
-        }
+        alerts::hold(&deploy, &page(), "cameras_");
     }
 }

@@ -6,7 +6,7 @@
 //! - [`counters`]: what was counted, for reports.
 //! - [`properties`]: what holds for all bytes that come from outside, and bytes made up for it.
 //! - [`watch`]: whether files have changed since they were read.
-//! - `testing`, by its feature: programs and certificates for the tests of servers.
+//! - `testing`, by its feature: programs, certificates and alerts in the tests of servers.
 
 pub mod config;
 pub mod counters;

@@ -15,7 +15,7 @@ pub struct Sole {
 }
 
 impl Sole {
-    /// Of the directory that has these data.
+    /// Takes the directory with this metadata.
     ///
     /// # Errors
     ///

@@ -198,9 +198,11 @@ fn a_publisher_that_is_removed_is_cut_off() {
     let publishers = |name: &str| {
         format!(
             "[[rtsp.user]]\nname = {name:?}\npassword = \"x\"\npublish = [\"a\"]\n\
+             [ingest]\nsilence = \"10m\"\n\
              [watch]\nlisten = \"127.0.0.1:0\"\n[camera.a]\n"
         )
     };
+    // It is not to end for being silent.
     let program = Program::start(&publishers("gate"));
     let (mut client, url) = (program.connect(), program.url("a"));
     let header = basic("gate:x");

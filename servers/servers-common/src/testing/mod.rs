@@ -1,7 +1,8 @@
-//! What tests of servers share: the program, certificates, and waiting.
+//! What tests of servers share: the program, certificates, alerts, and waiting.
 //!
 //! Everything here panics where something is not as a test needs it.
 
+pub mod alerts;
 mod certificates;
 mod program;
 

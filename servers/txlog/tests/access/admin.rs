@@ -3,7 +3,6 @@
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::support::certificates::{Authority, security};
@@ -15,6 +14,7 @@ use crate::support::{LIMIT, numbered, run, small};
 use evenkeel::net::TcpStream;
 use evenkeel::time::timeout;
 use evenkeel_admin::{Admin, Builder};
+use servers_common::testing::alerts;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
 use txlog::access::Security;
@@ -311,29 +311,7 @@ fn the_page_of_the_docs_is_what_the_code_says() {
 #[test]
 fn the_alerts_are_about_metrics_that_there_are_and_fire_as_their_tests_say() {
     let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy");
-    let page = metrics_page();
-    for file in ["alerts.yml", "alerts_test.yml"] {
-        let text = std::fs::read_to_string(deploy.join(file)).unwrap();
-        let is_of_name = |c: char| c.is_ascii_lowercase() || c == '_';
-        let names = text.split(|c| !is_of_name(c));
-        let mut count = 0;
-        for name in names.filter(|name| name.starts_with("txlog_")) {
-            assert!(page.contains(&format!("| `{name}` |")), "{file}: {name}");
-            count += 1;
-        }
-        assert!(count > 3, "{file} has {count}");
-    }
-    let tests = deploy.join("alerts_test.yml");
-    match Command::new("promtool")
-        .args(["test", "rules"])
-        .arg(tests)
-        .output()
-    {
-        Ok(tested) => assert!(tested.status.success(), "{tested:?}"),
-        Err(error) => {
-            eprintln!("promtool cannot be started, so it is not seen what fires: {error}")
-        }
-    }
+    alerts::hold(&deploy, &metrics_page(), "txlog_");
 }
 
 #[test]
