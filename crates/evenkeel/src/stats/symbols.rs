@@ -3,7 +3,17 @@
 #[cfg(any(feature = "hog-stacks", test))]
 mod bare;
 #[cfg(all(feature = "hog-stacks", target_os = "linux"))]
+mod debug_info;
+#[cfg(all(feature = "hog-stacks", target_os = "linux"))]
+mod entry;
+#[cfg(all(feature = "hog-stacks", target_os = "linux"))]
+mod file;
+#[cfg(all(feature = "hog-stacks", target_os = "linux"))]
+mod lines;
+#[cfg(all(feature = "hog-stacks", target_os = "linux"))]
 mod objects;
+#[cfg(all(feature = "hog-stacks", target_os = "linux"))]
+mod ranges;
 
 use std::collections::HashMap;
 
@@ -56,8 +66,13 @@ impl Symbols {
         if self.objects.refresh() {
             self.known.clear();
         }
+        let known = self.known.len();
         let frames = stack.iter().flat_map(|&address| self.at(address).to_vec());
         let mut frames: Vec<DumpFrame> = frames.collect();
+        #[cfg(all(feature = "hog-stacks", target_os = "linux"))]
+        if self.known.len() != known {
+            self.objects.forget_pages();
+        }
         let is_clone = |frame: &DumpFrame| frame.function.contains(CLONE);
         if let Some(clone) = frames.iter().position(is_clone) {
             frames.drain(..=clone);

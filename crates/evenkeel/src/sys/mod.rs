@@ -9,6 +9,8 @@ pub(crate) mod cpus;
 pub(crate) mod cycles;
 #[cfg(feature = "drop-in")]
 pub(crate) mod exit;
+#[cfg(all(feature = "hog-stacks", target_os = "linux"))]
+pub(crate) mod mapped;
 pub(crate) mod memory;
 pub(crate) mod peer;
 pub(crate) mod prefetch;

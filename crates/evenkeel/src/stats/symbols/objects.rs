@@ -2,8 +2,7 @@
 //!
 //! Each reader has tables of its own and shares no lock with others. The thread that makes names of
 //! hogs has the lowest priority, and a dump of tasks must not wait for it. The tables of a file
-//! take tens of megabytes, a part of them pages of the file, and are free when the reader is
-//! dropped.
+//! take some megabytes, and are free when the reader is dropped.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 use addr2line::Loader;
 
+use super::debug_info::Frame;
+use super::file::{Refused, SymbolFile};
 use crate::stats::site::Site;
 use crate::sys::stack::{self, LoadedObject};
 
@@ -28,7 +29,14 @@ pub(super) struct Objects {
     changes: Option<u64>,
     loaded: Vec<LoadedObject>,
     /// By base address, the one that was used last at the end. `None` if a file cannot be read.
-    open: Vec<(u64, Option<Loader>)>,
+    open: Vec<(u64, Option<Reader>)>,
+}
+
+/// What reads a file.
+enum Reader {
+    File(SymbolFile),
+    /// For debug information in several files, or compressed: its tables take tens of megabytes.
+    Loader(Box<Loader>),
 }
 
 /// A function, and the place in it.
@@ -69,8 +77,17 @@ impl Objects {
             }
         };
         self.open[at..].rotate_left(1);
-        let loader = self.open.last().and_then(|(_, loader)| loader.as_ref());
-        loader.map_or_else(Vec::new, |loader| find(loader, place))
+        let reader = self.open.last().and_then(|(_, reader)| reader.as_ref());
+        reader.map_or_else(Vec::new, |reader| reader.find(place))
+    }
+
+    /// Has the pages of files that were looked at leave the process's memory.
+    pub(super) fn forget_pages(&self) {
+        for (_, reader) in &self.open {
+            if let Some(Reader::File(file)) = reader {
+                file.forget_pages();
+            }
+        }
     }
 }
 
@@ -82,13 +99,30 @@ impl std::fmt::Debug for Objects {
     }
 }
 
-fn find(loader: &Loader, place: u64) -> Vec<Found> {
+impl Reader {
+    fn find(&self, place: u64) -> Vec<Found> {
+        let frames = match self {
+            Self::File(file) => file.frames(place),
+            Self::Loader(loader) => frames_by_loader(loader, place),
+        };
+        let symbol = || match self {
+            Self::File(file) => file.symbol(place),
+            Self::Loader(loader) => loader.find_symbol(place).map(str::to_owned),
+        };
+        let named = |(name, site): Frame| Some((plain(&name.or_else(symbol)?), site));
+        let mut found: Vec<Found> = frames.into_iter().filter_map(named).collect();
+        if found.is_empty() {
+            found.extend(symbol().map(|name| (plain(&name), None)));
+        }
+        found
+    }
+}
+
+fn frames_by_loader(loader: &Loader, place: u64) -> Vec<Frame> {
     let mut found = Vec::new();
-    let symbol = || loader.find_symbol(place).map(plain);
     if let Ok(mut frames) = loader.find_frames(place) {
         while let Ok(Some(frame)) = frames.next() {
             let name = frame.function.as_ref().and_then(|it| it.raw_name().ok());
-            let name = name.map(|name| plain(&name)).or_else(symbol);
             let site = frame.location.and_then(|it| {
                 Some(Site {
                     file: it.file?.to_owned().into(),
@@ -96,13 +130,8 @@ fn find(loader: &Loader, place: u64) -> Vec<Found> {
                     column: it.column.unwrap_or(0),
                 })
             });
-            if let Some(name) = name {
-                found.push((name, site));
-            }
+            found.push((name.map(Into::into), site));
         }
-    }
-    if found.is_empty() {
-        found.extend(symbol().map(|name| (name, None)));
     }
     found
 }
@@ -112,18 +141,31 @@ fn plain(symbol: &str) -> String {
     format!("{:#}", rustc_demangle::demangle(symbol))
 }
 
-fn open(object: &LoadedObject) -> Option<Loader> {
+fn open(object: &LoadedObject) -> Option<Reader> {
     let path = match object.name.as_str() {
         "" => program(std::env::current_exe().ok()),
         name => PathBuf::from(name),
     };
-    let own = Loader::new(&path).ok()?;
+    let own = match SymbolFile::open(&path) {
+        Ok(own) => own,
+        Err(Refused::Unreadable) => return None,
+        Err(Refused::Elsewhere) => return loader(&path),
+    };
     // Without debug information of its own, as distributions deliver programs.
-    if own.get_section_range(b".debug_info").is_some() {
-        return Some(own);
+    if !own.has_debug_info
+        && let Some(path) = debug_file(object, &own)
+    {
+        match SymbolFile::open(&path) {
+            Ok(file) => return Some(Reader::File(file)),
+            Err(Refused::Unreadable) => {}
+            Err(Refused::Elsewhere) => return loader(&path),
+        }
     }
-    let elsewhere = debug_file(object, &own).and_then(|path| Loader::new(path).ok());
-    elsewhere.or(Some(own))
+    Some(Reader::File(own))
+}
+
+fn loader(path: &Path) -> Option<Reader> {
+    Some(Reader::Loader(Box::new(Loader::new(path).ok()?)))
 }
 
 /// The program's file, by its own path if that is still the same file: its debug information may be
@@ -136,10 +178,9 @@ fn program(path: Option<PathBuf>) -> PathBuf {
 }
 
 /// The file beside the distribution's program, by the build's identity, which is in memory.
-fn debug_file(object: &LoadedObject, own: &Loader) -> Option<PathBuf> {
-    let note = own.get_section_range(b".note.gnu.build-id")?;
+fn debug_file(object: &LoadedObject, own: &SymbolFile) -> Option<PathBuf> {
     let mut bytes = [0; 36];
-    let at = object.base.wrapping_add(note.begin);
+    let at = object.base.wrapping_add(own.identity?);
     if stack::copy_memory(at, &mut bytes) != bytes.len() {
         return None;
     }
@@ -181,6 +222,57 @@ mod tests {
         assert!(found.iter().any(|it| it.0.contains("getpid")), "{found:?}");
         assert!(objects.find(1).is_empty());
         assert!(objects.open.len() >= 2);
+    }
+
+    /// Addresses all over the code of the program and of the libraries that it has loaded.
+    fn addresses() -> Vec<u64> {
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        let mut addresses = Vec::new();
+        for line in maps.lines().filter(|line| line.contains(" r-xp ")) {
+            let (begin, end) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+            let [begin, end] = [begin, end].map(|it| u64::from_str_radix(it, 16).unwrap());
+            let step = ((end - begin) / 120).max(1);
+            addresses.extend((begin..end).step_by(step as usize));
+        }
+        addresses
+    }
+
+    #[test]
+    fn places_are_found_as_by_tables_of_everything() {
+        if !stack::SUPPORTED {
+            return;
+        }
+        let mut objects = Objects::default();
+        objects.refresh();
+        let mut loaders = std::collections::HashMap::new();
+        let mut compared = 0;
+        for address in addresses() {
+            let found = objects.find(address);
+            let Some(object) = objects.loaded.iter().find(|it| it.has(address)) else {
+                continue;
+            };
+            let (base, reader) = objects.open.last().unwrap();
+            assert_eq!(*base, object.base);
+            if !matches!(reader, Some(Reader::File(_))) {
+                continue;
+            }
+            let path = match object.name.as_str() {
+                "" => PathBuf::from(PROGRAM),
+                name => name.into(),
+            };
+            let loader = loaders
+                .entry(path)
+                .or_insert_with_key(|path| loader(path).unwrap());
+            assert_eq!(
+                found,
+                loader.find(address - base),
+                "{address:#x} in {}",
+                object.name
+            );
+            compared += found.len();
+            objects.forget_pages();
+        }
+        assert!(compared > 100, "{compared}");
     }
 
     #[test]
