@@ -1,6 +1,6 @@
 //! `evenkeel-cameras hash-password`.
 
-use std::io::{BufRead, Write};
+use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use crate::config::account::is_user_name;
@@ -19,13 +19,7 @@ pub(super) fn run(arguments: &HashArguments) -> Outcome {
         let why = "is no name for a user: it has letters, without `:`, `\\` and quotes";
         return Err(format!("{name:?} {why}").into());
     }
-    let mut line = String::new();
-    let mut input = std::io::Read::take(std::io::stdin().lock(), LINE_BYTES_MAX);
-    input.read_line(&mut line)?;
-    let password = line.trim_end_matches(['\r', '\n']);
-    if password.is_empty() {
-        return Err("the first line of the standard input is the password, and it is empty".into());
-    }
+    let password = &password()?;
     // As TOML writes it: accents that stand alone are letters there.
     let quoted = |text: &str| toml::Value::from(text).to_string();
     let hash = quoted(&users::hash(password)?);
@@ -40,4 +34,26 @@ pub(super) fn run(arguments: &HashArguments) -> Outcome {
     user += "role = \"viewer\"\n";
     std::io::stdout().write_all(user.as_bytes())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Asks for it without showing it; from a pipe or a file it is the first line.
+fn password() -> Result<String, Box<dyn std::error::Error>> {
+    if std::io::stdin().is_terminal() {
+        let password = rpassword::prompt_password("password: ")?;
+        if password.is_empty() {
+            return Err("the password is empty".into());
+        }
+        if rpassword::prompt_password("once more: ")? != password {
+            return Err("these were two different passwords; nothing was printed".into());
+        }
+        return Ok(password);
+    }
+    let mut line = String::new();
+    let mut input = std::io::Read::take(std::io::stdin().lock(), LINE_BYTES_MAX);
+    input.read_line(&mut line)?;
+    let password = line.trim_end_matches(['\r', '\n']);
+    if password.is_empty() {
+        return Err("the first line of the standard input is the password, and it is empty".into());
+    }
+    Ok(password.to_owned())
 }

@@ -281,6 +281,52 @@ fn printed(arguments: &[&str]) -> std::process::Output {
     child.wait_with_output().unwrap()
 }
 
+/// What is shown on a terminal, and what is printed elsewhere, when this is typed.
+fn typed(lines: [&str; 2]) -> (String, std::process::Output) {
+    let terminal = nix::pty::openpty(None, None).unwrap();
+    let program = env!("CARGO_BIN_EXE_evenkeel-cameras");
+    let mut command = Command::new("setsid");
+    command
+        .args(["--ctty", "--wait", program, "hash-password", "ann"])
+        .stdin(Stdio::from(terminal.slave))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    drop(command);
+    let mut ours = std::fs::File::from(terminal.master);
+    let mut shown = Vec::new();
+    for (asked, line) in ["password: ", "once more: "].iter().zip(lines) {
+        let mut byte = [0];
+        while !shown.ends_with(asked.as_bytes()) {
+            assert_eq!(ours.read(&mut byte).unwrap(), 1);
+            shown.push(byte[0]);
+        }
+        let shows = || {
+            let flags = nix::sys::termios::tcgetattr(&ours).unwrap().local_flags;
+            flags.contains(nix::sys::termios::LocalFlags::ECHO)
+        };
+        until("nothing is shown", || !shows());
+        ours.write_all(format!("{line}\n").as_bytes()).unwrap();
+    }
+    let output = child.wait_with_output().unwrap();
+    // The other end of the terminal is closed, which is an error.
+    _ = ours.read_to_end(&mut shown);
+    (String::from_utf8(shown).unwrap(), output)
+}
+
+#[test]
+fn a_password_is_asked_for_twice_on_a_terminal_and_not_shown() {
+    let (shown, output) = typed(["four", "four"]);
+    assert!(!shown.contains("four"), "{shown}");
+    let user = String::from_utf8(output.stdout).unwrap();
+    let user: toml::Table = user.parse().unwrap();
+    assert_eq!(user["user"][0]["name"].as_str(), Some("ann"));
+    let (_, output) = typed(["four", "five"]);
+    assert!(output.stdout.is_empty() && !output.status.success());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("two different passwords"), "{said}");
+}
+
 #[test]
 fn names_are_printed_as_the_configuration_takes_them_or_refused() {
     // With an accent that stands alone, as some systems write umlauts.

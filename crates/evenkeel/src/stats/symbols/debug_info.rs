@@ -26,6 +26,7 @@ pub(super) type Frame = (Option<String>, Option<Site>);
 const ORIGINS_MAX: usize = 16;
 
 /// The debug information of a file.
+#[derive(Default)]
 pub(super) struct DebugInfo<'a> {
     dwarf: Dwarf<Slice<'a>>,
     /// In the order of their offsets.

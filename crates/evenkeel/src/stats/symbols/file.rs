@@ -39,7 +39,8 @@ pub(super) enum Refused {
 }
 
 impl SymbolFile {
-    pub(super) fn open(path: &Path) -> Result<Self, Refused> {
+    /// Refuses a file whose lines it cannot read, unless the names of symbols will do.
+    pub(super) fn open(path: &Path, symbols_will_do: bool) -> Result<Self, Refused> {
         let file = MappedFile::open(path).map_err(|_| Refused::Unreadable)?;
         let (mut has_debug_info, mut identity) = (false, None);
         let tables = Cell::try_new(file, |bytes| {
@@ -48,8 +49,12 @@ impl SymbolFile {
             identity = object
                 .section_by_name(".note.gnu.build-id")
                 .map(|it| it.address());
+            let debug_info = match DebugInfo::new(&object) {
+                Err(Refused::Elsewhere) if symbols_will_do => DebugInfo::default(),
+                debug_info => debug_info?,
+            };
             Ok(Tables {
-                debug_info: DebugInfo::new(&object)?,
+                debug_info,
                 symbols: object.symbol_map(),
             })
         })?;
