@@ -37,7 +37,7 @@ pub(super) fn run(arguments: &HashArguments) -> Outcome {
 }
 
 /// Asks for it without showing it; from a pipe or a file it is the first line.
-fn password() -> Result<String, Box<dyn std::error::Error>> {
+fn password() -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
     if std::io::stdin().is_terminal() {
         let password = rpassword::prompt_password("password: ")?;
         if password.is_empty() {
