@@ -179,3 +179,14 @@ fn viewers_that_take_nothing_do_not_fill_the_memory() {
     // waited for here those viewers stay, and are not moved on.
     until("little is kept", || program.memory() < 150 << 20);
 }
+
+/// Of 2 MiB, which the allocator asks for, a good part would be empty.
+#[test]
+fn it_takes_small_pages() {
+    let program = Program::start("");
+    let status = std::fs::read_to_string(format!("/proc/{}/status", program.id())).unwrap();
+    let said = status.lines().find(|line| line.starts_with("THP_enabled:"));
+    // Kernels before 5.0 do not say it.
+    let large = said.map(|said| said.trim_end().ends_with('1'));
+    assert_ne!(large, Some(true), "{status}");
+}
