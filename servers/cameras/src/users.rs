@@ -34,7 +34,7 @@ pub const SESSIONS_OF_USER_MAX: usize = 64;
 /// How long a session lasts.
 pub const SESSION_TIME: Duration = Duration::from_secs(12 * 3_600);
 /// A longer password is none of ours.
-const PASSWORD_BYTES_MAX: usize = 512;
+pub(crate) const PASSWORD_BYTES_MAX: usize = 512;
 
 /// Why nobody is let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -18,7 +18,7 @@
 //! # When names are made
 //!
 //! To name the first stack the program's tables are read, which takes some 50 ms of a processor and
-//! tens of megabytes. That is not done for a few polls of 2 ms of which nobody asks: the queue
+//! some megabytes. That is not done for a few polls of 2 ms of which nobody asks: the queue
 //! waits until it has stacks that stand for [`WORTH_NAMES`] or is half full, or somebody has asked
 //! for statistics, or a report waits for its name. From the first question on, all are named at
 //! once.

@@ -84,7 +84,7 @@ pub(super) fn read(shared: &Shared) -> Vec<HogStats> {
 
 /// What hogs were doing: the function in which their polls were found.
 ///
-/// To name the first stack takes some 50 ms of a processor and tens of megabytes. So no names are
+/// To name the first stack takes some 50 ms of a processor and some megabytes. So no names are
 /// made until the hogs' polls have lasted for as long together, or somebody has asked: by reading
 /// statistics, a hook for [reports](crate::runtime::Builder::on_hog), or a subscriber of `tracing`
 /// that takes warnings. What becomes known when the first one asks is here when the next one does.

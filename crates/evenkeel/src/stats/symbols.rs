@@ -66,13 +66,8 @@ impl Symbols {
         if self.objects.refresh() {
             self.known.clear();
         }
-        let known = self.known.len();
         let frames = stack.iter().flat_map(|&address| self.at(address).to_vec());
         let mut frames: Vec<DumpFrame> = frames.collect();
-        #[cfg(all(feature = "hog-stacks", target_os = "linux"))]
-        if self.known.len() != known {
-            self.objects.forget_pages();
-        }
         let is_clone = |frame: &DumpFrame| frame.function.contains(CLONE);
         if let Some(clone) = frames.iter().position(is_clone) {
             frames.drain(..=clone);
@@ -105,6 +100,7 @@ impl Symbols {
             return frames_of(address, found_by_backtrace(address));
         }
         let found = self.objects.find(address as u64);
+        self.objects.forget_pages();
         frames_of(address, found)
     }
 

@@ -14,16 +14,16 @@ pub(crate) struct MappedFile(Mmap);
 impl MappedFile {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
-        // SAFETY: nobody may write to the file while it is mapped. The kernel refuses that for the
-        // program that runs; libraries and debug files are replaced by new files, as the dynamic
-        // linker has the same need.
+        // SAFETY: the file must not change while it is mapped. Linux refuses to write to a program
+        // that runs from a local disk. Whoever overwrites a library in place breaks the code that is
+        // loaded from it as well; package managers put a new file in its place.
         unsafe { Mmap::map(&file) }.map(Self)
     }
 
     /// Has the pages that were looked at leave the process's memory; they are read again when they
     /// are needed.
     pub(crate) fn forget_pages(&self) {
-        // SAFETY: the map is private and was never written to, so its pages are those of the file.
+        // SAFETY: the map is never written to, so its pages are those of the file.
         let _ = unsafe { self.0.unchecked_advise(UncheckedAdvice::DontNeed) };
     }
 }

@@ -111,7 +111,8 @@ pub(crate) struct DiscoverArguments {
     pub(crate) wait_ms: u32,
 }
 
-/// Print a user for the configuration, whose password is the first line of the standard input.
+/// Print a user for the configuration. The password is asked for on a terminal, and is the first
+/// line of another input.
 ///
 /// The password is not printed, but its Argon2 hash: put it into a file that only the server reads.
 #[derive(Debug, Args)]

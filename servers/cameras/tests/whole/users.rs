@@ -267,6 +267,10 @@ fn a_session_is_a_cookie_that_pages_of_others_cannot_use() {
 }
 
 fn printed(arguments: &[&str]) -> std::process::Output {
+    printed_for(b"four\n", arguments)
+}
+
+fn printed_for(input: &[u8], arguments: &[&str]) -> std::process::Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel-cameras"));
     let mut child = command
         .arg("hash-password")
@@ -277,7 +281,7 @@ fn printed(arguments: &[&str]) -> std::process::Output {
         .spawn()
         .unwrap();
     // A name may be refused before anything is read.
-    _ = child.stdin.take().unwrap().write_all(b"four\n");
+    _ = child.stdin.take().unwrap().write_all(input);
     child.wait_with_output().unwrap()
 }
 
@@ -339,6 +343,23 @@ fn names_are_printed_as_the_configuration_takes_them_or_refused() {
         assert!(output.stdout.is_empty() && !output.status.success());
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(said.contains("is no name for a user"), "{said}");
+    }
+}
+
+#[test]
+fn a_password_that_would_never_let_anybody_in_is_refused() {
+    let long = |bytes: usize| "é".repeat(bytes / 2) + "\r\n";
+    assert!(printed_for(long(512).as_bytes(), &["ann"]).status.success());
+    for (input, why) in [
+        (long(514).as_bytes(), "more than 512 bytes"),
+        (b"\xe9\n", "not UTF-8"),
+        (b"\n", "is empty"),
+        (b"", "is empty"),
+    ] {
+        let output = printed_for(input, &["ann"]);
+        assert!(output.stdout.is_empty() && !output.status.success());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(why), "{said}");
     }
 }
 

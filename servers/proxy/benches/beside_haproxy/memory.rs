@@ -12,7 +12,7 @@ use super::{Plan, Result};
 
 const CONNECTIONS: usize = 4_000;
 
-/// After so long a process gives back what the names of hogs took: tens of megabytes for a while,
+/// After so long a process gives back what the names of hogs took: megabytes for a while,
 /// however many connections there are.
 const SETTLED: Duration = Duration::from_secs(12);
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use evenkeel_measure::latency::Latencies;
 use evenkeel_measure::rounds::alternate;
 
-use super::clients::Kept;
+use super::clients::{Kept, LIMIT};
 use super::proxies::{Kind, Proxy};
 use super::rows::Rows;
 use super::{Plan, Result, priority};
@@ -119,7 +119,9 @@ fn measured(plan: &Plan<'_>, beside: Beside) -> Result<Vec<Vec<Mixed>>> {
         let crowd = &plan.machine.crowd;
         let busy = crowd.ask(proxy.crowded, beside.busy)?;
         let before = busy.answers();
-        let mixed = mixed(&proxy, length, beside.is_loaded)?;
+        // On a slow machine it takes longer until there are as many answers as clients.
+        let is_whole = || busy.answers() - before >= beside.busy;
+        let mixed = mixed(&proxy, length, beside.is_loaded, is_whole)?;
         let answers = busy.answers() - before;
         if !busy.all_go_on() || answers < beside.busy {
             let proxy = kind.name();
@@ -131,7 +133,12 @@ fn measured(plan: &Plan<'_>, beside: Beside) -> Result<Vec<Vec<Mixed>>> {
     })
 }
 
-fn mixed(proxy: &Proxy, length: Duration, is_loaded: bool) -> Result<Mixed> {
+fn mixed(
+    proxy: &Proxy,
+    length: Duration,
+    is_loaded: bool,
+    is_whole: impl Fn() -> bool + Sync,
+) -> Result<Mixed> {
     let is_over = AtomicBool::new(false);
     let counts = [AtomicU64::new(0), AtomicU64::new(0)];
     // Relaxed: numbers that are read when all have ended, and a flag that may be seen late.
@@ -149,20 +156,20 @@ fn mixed(proxy: &Proxy, length: Duration, is_loaded: bool) -> Result<Mixed> {
         priority::first();
         let mut answers = Latencies::new();
         let began = Instant::now();
-        while began.elapsed() < length {
+        while began.elapsed() < length || (!is_whole() && began.elapsed() < LIMIT) {
             answers.record(proxy.ask_admin()?);
             thread::sleep(PAUSE);
         }
-        Ok(answers)
+        Ok((answers, began.elapsed()))
     };
-    let answers = thread::scope(|scope| {
+    let (answers, took) = thread::scope(|scope| {
         let mut clients = Vec::new();
         for ((for_much, number), count) in CLIENTS.iter().zip(&counts) {
             let number = if is_loaded { *number } else { 0 };
             let each = (0..number).map(|_| scope.spawn(|| client(*for_much, count)));
             clients.extend(each);
         }
-        let answers: Result<Latencies> = match scope.spawn(operator).join() {
+        let answers: Result<_> = match scope.spawn(operator).join() {
             Ok(answers) => answers,
             Err(_) => Err("the operator has panicked".into()),
         };
@@ -172,7 +179,7 @@ fn mixed(proxy: &Proxy, length: Duration, is_loaded: bool) -> Result<Mixed> {
         }
         answers
     })?;
-    let [megabytes, small] = counts.map(|count| count.into_inner() as f64 / length.as_secs_f64());
+    let [megabytes, small] = counts.map(|count| count.into_inner() as f64 / took.as_secs_f64());
     Ok(Mixed {
         megabytes,
         small,

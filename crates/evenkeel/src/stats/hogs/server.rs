@@ -1,8 +1,7 @@
 //! The thread that makes names of stacks.
 //!
 //! It starts when there is a stack, has the lowest priority, and ends when none has come for a
-//! while. What it has learned, such as the symbols of addresses, is dropped then: it takes tens of
-//! megabytes.
+//! while. What it has learned, such as the symbols of addresses, is dropped then.
 //!
 //! Who says in the end what was done waits for the names. Another thread, of ordinary priority,
 //! then takes over from the one that may not get on, and ends when it is done.

@@ -4,11 +4,14 @@
 //! addresses are asked for. So only where things are is kept: 16 bytes for each function, and 40
 //! for each sequence of rows, which in an optimised program is a function's. What an address needs
 //! is read again when it is asked for. Tables of everything, such as those of the crate
-//! `addr2line`, take several times as much as the program's code.
+//! `addr2line`, take tens of megabytes.
 
 use std::cell::OnceCell;
 
-use gimli::{Dwarf, EndianSlice, RunTimeEndian, SectionId, UnitHeader, UnitOffset, UnitRef};
+use gimli::{
+    AbbreviationsCacheStrategy, Dwarf, EndianSlice, RunTimeEndian, SectionId, UnitHeader,
+    UnitOffset, UnitRef,
+};
 use object::{Object, ObjectSection};
 
 use super::entry::{Entry, chain, functions};
@@ -38,10 +41,10 @@ pub(super) struct DebugInfo<'a> {
 /// What was compiled in one go. What it says is read when an address of it is asked for.
 struct Unit<'a> {
     header: UnitHeader<Slice<'a>>,
-    unit: OnceCell<Option<gimli::Unit<Slice<'a>>>>,
+    unit: OnceCell<Option<Box<gimli::Unit<Slice<'a>>>>>,
     /// The offsets of functions' entries.
     functions: OnceCell<Ranges>,
-    lines: OnceCell<Option<Lines<'a>>>,
+    lines: OnceCell<Option<Box<Lines<'a>>>>,
 }
 
 impl<'a> DebugInfo<'a> {
@@ -50,7 +53,7 @@ impl<'a> DebugInfo<'a> {
             true => RunTimeEndian::Little,
             false => RunTimeEndian::Big,
         };
-        let dwarf = Dwarf::load(|id: SectionId| {
+        let mut dwarf = Dwarf::load(|id: SectionId| {
             let Some(section) = object.section_by_name(id.name()) else {
                 return Ok(EndianSlice::new(&[], endian));
             };
@@ -64,6 +67,8 @@ impl<'a> DebugInfo<'a> {
             let bytes = section.data().map_err(|_| Refused::Unreadable)?;
             Ok(EndianSlice::new(bytes, endian))
         })?;
+        // What units have in common is read once.
+        dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
         let mut info = Self {
             dwarf,
             units: Vec::new(),
@@ -85,8 +90,15 @@ impl<'a> DebugInfo<'a> {
             }
             let index = self.units.len();
             let unit = unit.unit_ref(&self.dwarf);
-            let _ = Entry::of_unit(unit)
-                .and_then(|entry| entry.each_range(unit, |range| self.ranges.add(range, index)));
+            let mut has_code = false;
+            let _ = Entry::of_unit(unit).and_then(|entry| {
+                entry.each_range(unit, |range| has_code |= self.ranges.add(range, index))
+            });
+            if !has_code && let Some(lines) = Lines::new(unit) {
+                for range in lines.ranges() {
+                    self.ranges.add(range, index);
+                }
+            }
             self.units.push(Unit {
                 header,
                 unit: OnceCell::new(),
@@ -100,11 +112,14 @@ impl<'a> DebugInfo<'a> {
 
     /// The functions that an address belongs to, the innermost first; none if nothing is known.
     pub(super) fn frames(&self, place: u64) -> Vec<Frame> {
-        let found = self.ranges.find(place).and_then(|index| {
-            let unit = self.units.get(index)?;
-            unit.frames(self, place).ok()
-        });
-        found.unwrap_or_default()
+        for index in self.ranges.find(place) {
+            let unit = self.units.get(index);
+            let frames = unit.and_then(|unit| unit.frames(self, place).ok());
+            if let Some(frames) = frames.filter(|frames| !frames.is_empty()) {
+                return frames;
+            }
+        }
+        Vec::new()
     }
 
     /// The entry at an offset from the beginning of the section.
@@ -143,7 +158,9 @@ impl<'a> Unit<'a> {
     }
 
     fn read<'b>(&'b self, dwarf: &'b Dwarf<Slice<'a>>) -> Option<UnitRef<'b, Slice<'a>>> {
-        let unit = self.unit.get_or_init(|| dwarf.unit(self.header).ok());
+        let unit = self
+            .unit
+            .get_or_init(|| dwarf.unit(self.header).ok().map(Box::new));
         unit.as_ref().map(|unit| unit.unit_ref(dwarf))
     }
 
@@ -151,12 +168,13 @@ impl<'a> Unit<'a> {
         let Some(unit) = self.read(&info.dwarf) else {
             return Ok(Vec::new());
         };
-        let lines = self.lines.get_or_init(|| Lines::new(unit)).as_ref();
+        let lines = self.lines.get_or_init(|| Lines::new(unit).map(Box::new));
+        let lines = lines.as_ref();
         let mut site = lines.and_then(|lines| lines.site(unit, place));
         let functions = self
             .functions
             .get_or_init(|| functions(unit).unwrap_or_default());
-        let Some(offset) = functions.find(place) else {
+        let Some(offset) = functions.find(place).next() else {
             return Ok(site.map(|site| (None, Some(site))).into_iter().collect());
         };
         let mut frames = Vec::new();

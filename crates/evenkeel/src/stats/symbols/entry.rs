@@ -151,7 +151,7 @@ pub(super) fn functions(unit: UnitRef<'_, Slice<'_>>) -> gimli::Result<Ranges> {
         };
         if abbreviation.tag() == constants::DW_TAG_subprogram {
             let entry = Entry::read(unit, &mut entries, abbreviation)?;
-            entry.each_range(unit, |range| functions.add(range, offset.0))?;
+            entry.each_range(unit, |range| _ = functions.add(range, offset.0))?;
         } else {
             entries.skip_attributes(abbreviation.attributes())?;
         }
@@ -167,7 +167,7 @@ pub(super) fn chain<'a>(
     place: u64,
 ) -> gimli::Result<Vec<Entry<'a>>> {
     let mut entries = unit.entries_raw(Some(function))?;
-    let top = entries.next_depth();
+    let mut top = entries.next_depth();
     let Some(abbreviation) = entries.read_abbreviation()? else {
         return Ok(Vec::new());
     };
@@ -183,12 +183,14 @@ pub(super) fn chain<'a>(
         let is_outside = outside.is_some_and(|outside| depth > outside);
         if !is_outside && tag == constants::DW_TAG_inlined_subroutine {
             let entry = Entry::read(unit, &mut entries, abbreviation)?;
-            outside = if entry.has(unit, place)? {
+            if entry.has(unit, place)? {
                 chain.push(entry);
-                None
+                // What has it, too, is inside this one.
+                top = depth;
+                outside = None;
             } else {
-                Some(depth)
-            };
+                outside = Some(depth);
+            }
             continue;
         }
         entries.skip_attributes(abbreviation.attributes())?;

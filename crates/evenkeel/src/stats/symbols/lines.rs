@@ -22,6 +22,15 @@ impl<'a> Lines<'a> {
         Some(Self { program, sequences })
     }
 
+    /// The addresses of which it has rows.
+    pub(super) fn ranges(&self) -> impl Iterator<Item = gimli::Range> {
+        let range = |it: &LineSequence<Slice<'a>>| gimli::Range {
+            begin: it.start,
+            end: it.end,
+        };
+        self.sequences.iter().map(range)
+    }
+
     /// The place of the instruction at an address.
     pub(super) fn site(&self, unit: UnitRef<'_, Slice<'a>>, address: u64) -> Option<Site> {
         let after = self.sequences.partition_point(|it| it.start <= address);

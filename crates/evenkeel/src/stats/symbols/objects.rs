@@ -149,7 +149,10 @@ fn open(object: &LoadedObject) -> Option<Reader> {
     let own = match SymbolFile::open(&path, false) {
         Ok(own) => own,
         Err(Refused::Unreadable) => return None,
-        Err(Refused::Elsewhere) => return loader(&path),
+        Err(Refused::Elsewhere) => {
+            let symbols = || SymbolFile::open(&path, true).ok().map(Reader::File);
+            return loader(&path).or_else(symbols);
+        }
     };
     // Without debug information of its own, as distributions deliver programs.
     if own.has_debug_info {
@@ -163,7 +166,7 @@ fn open(object: &LoadedObject) -> Option<Reader> {
     match SymbolFile::open(&path, is_library) {
         Ok(apart) => Some(Reader::File(apart)),
         Err(Refused::Unreadable) => Some(Reader::File(own)),
-        Err(Refused::Elsewhere) => loader(&path),
+        Err(Refused::Elsewhere) => loader(&path).or(Some(Reader::File(own))),
     }
 }
 
