@@ -15,8 +15,8 @@ impl MappedFile {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         // SAFETY: the file must not change while it is mapped. Linux refuses to write to a program
-        // that runs from a local disk. Whoever overwrites a library in place breaks the code that is
-        // loaded from it as well; package managers put a new file in its place.
+        // that runs from a local disk. Whoever overwrites a library in place breaks the code that
+        // is loaded from it as well; package managers put a new file in its place.
         unsafe { Mmap::map(&file) }.map(Self)
     }
 

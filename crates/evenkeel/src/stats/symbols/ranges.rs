@@ -93,6 +93,7 @@ mod tests {
         ranges.sort();
         let found = |address| ranges.find(address).collect::<Vec<_>>();
         assert_eq!(found(250), [2, 1]);
+        assert_eq!(found(300), [1]);
         assert_eq!(found(500), [1]);
         assert_eq!(found(100), [1, 4]);
         assert!(found(1_000).is_empty());
