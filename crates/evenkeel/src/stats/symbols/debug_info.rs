@@ -1,10 +1,9 @@
 //! The functions and lines of addresses, from a file's debug information (DWARF).
 //!
-//! A program has a hundred thousand functions and a million rows of lines, and some hundreds of
-//! addresses are asked for. So only where things are is kept: 16 bytes for each function, and 40
-//! for each sequence of rows, which in an optimised program is a function's. What an address needs
-//! is read again when it is asked for. Tables of everything, such as those of the crate
-//! `addr2line`, take tens of megabytes.
+//! Of all the functions and rows of lines that a program has, some hundreds of addresses are asked
+//! for. So only where things are is kept: 16 bytes for each function, and 40 for each sequence of
+//! rows, which in an optimised program is a function's. What an address needs is read again when it
+//! is asked for. Tables of everything, such as those of the crate `addr2line`, take far more.
 
 use std::cell::OnceCell;
 
