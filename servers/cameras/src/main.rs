@@ -7,7 +7,8 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Has the kernel give pages of 4 KiB. The allocator asks for those of 2 MiB, of which parts stay
-/// unused, and which are filled with zeros in the midst of a poll (`docs/decisions/small-pages.md`).
+/// unused, and which are filled with zeros in the midst of a poll: see
+/// `docs/decisions/small-pages.md`.
 fn take_small_pages() {
     // A kernel without large pages refuses, and has nothing to switch off.
     _ = nix::sys::prctl::set_thp_disable(true);
