@@ -1,10 +1,10 @@
 //! HLS: playlists that wait, parts, and snapshots.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cameras::watch::Settings;
 
-use crate::support::{Answer, Sender, Site, boxes, runtime, until};
+use crate::support::{Answer, Client, LIMIT, Sender, Site, boxes, runtime, until};
 
 /// A site whose camera `yard` is watched, and has sent some groups since, with the answer to who
 /// began to watch.
@@ -22,6 +22,21 @@ async fn watched(directory: &std::path::Path) -> (Site, Sender, Answer) {
     camera.send(6);
     let first = asks.await.unwrap();
     (site, camera, first)
+}
+
+/// The addresses in a playlist of [`watched`] once all that was sent is in it: a camera is read by
+/// a task of its own.
+async fn all_parts(client: &Client) -> Vec<String> {
+    let began = Instant::now();
+    loop {
+        let playlist = client.get("/api/cameras/yard/parts.m3u8").await;
+        let addresses = quoted(playlist.text());
+        if addresses.last().unwrap() == "live/2/9.m4s" {
+            return addresses;
+        }
+        assert!(began.elapsed() < LIMIT, "{playlist:?}");
+        evenkeel::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 /// The addresses that a playlist names in quotes.
@@ -98,8 +113,7 @@ fn a_playlist_waits_for_the_part_that_is_asked_for() {
         let directory = tempfile::tempdir().unwrap();
         let (site, mut camera, _) = watched(directory.path()).await;
         let client = site.client();
-        let before = client.get("/api/cameras/yard/parts.m3u8").await;
-        let addresses = quoted(before.text());
+        let addresses = all_parts(&client).await;
         let last = addresses.last().unwrap().trim_start_matches("live/");
         let (segment, part) = last.trim_end_matches(".m4s").split_once('/').unwrap();
         let part: u64 = part.parse().unwrap();
