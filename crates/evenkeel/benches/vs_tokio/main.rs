@@ -23,6 +23,9 @@ mod client;
 mod network;
 mod server;
 
+// `crowd`: one connection beside thousands.
+mod crowd;
+
 // `memory`: what is idle and still takes room.
 mod hold;
 mod idle;
@@ -59,7 +62,13 @@ fn main() -> ExitCode {
 fn compare(options: &Options) -> io::Result<()> {
     let mut results = options.json.begin("vs_tokio")?;
     let mut row_count = 0;
-    for part in [scheduler::compare, network::compare, memory::compare] {
+    let parts = [
+        scheduler::compare,
+        network::compare,
+        crowd::compare,
+        memory::compare,
+    ];
+    for part in parts {
         for table in part(options)? {
             print!("{table}");
             results.add_comparison(&table)?;

@@ -19,7 +19,7 @@ const SAMPLE: Duration = Duration::from_millis(400);
     after_help = help::text()
 )]
 pub(crate) struct Options {
-    /// Only one part (`scheduler`, `network`, `memory`), or only the rows whose
+    /// Only one part (`scheduler`, `network`, `crowd`, `memory`), or only the rows whose
     /// name contains it, such as `echo` or 'spawn_many' or 'echo, 64'
     #[arg(verbatim_doc_comment, value_parser = NonEmptyStringValueParser::new())]
     filter: Option<String>,

@@ -22,6 +22,8 @@ pub(crate) trait Peer: Send + Sync + Sized + 'static {
     fn block_on<F: Future>(&self, future: F) -> F::Output;
     /// Spawns on the runtime of the calling thread.
     fn spawn_here(future: impl Future<Output = ()> + Send + 'static);
+    /// The same, before others where there are classes.
+    fn spawn_urgent(future: impl Future<Output = ()> + Send + 'static);
     fn yield_now() -> impl Future<Output = ()> + Send;
     fn bind() -> impl Future<Output = std::io::Result<Self::Listener>> + Send;
     fn port(listener: &Self::Listener) -> u16;
@@ -59,6 +61,10 @@ impl Peer for Evenkeel {
 
     fn spawn_here(future: impl Future<Output = ()> + Send + 'static) {
         drop(evenkeel::spawn(future));
+    }
+
+    fn spawn_urgent(future: impl Future<Output = ()> + Send + 'static) {
+        drop(evenkeel::spawn_in(evenkeel::Class::URGENT, future));
     }
 
     fn yield_now() -> impl Future<Output = ()> + Send {
@@ -120,6 +126,10 @@ impl Peer for Tokio {
 
     fn spawn_here(future: impl Future<Output = ()> + Send + 'static) {
         drop(tokio::spawn(future));
+    }
+
+    fn spawn_urgent(future: impl Future<Output = ()> + Send + 'static) {
+        Self::spawn_here(future);
     }
 
     fn yield_now() -> impl Future<Output = ()> + Send {
