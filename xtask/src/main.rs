@@ -15,6 +15,7 @@ mod steps;
 mod suite;
 mod tidy;
 mod tools;
+mod trained;
 
 use std::process::ExitCode;
 
@@ -36,6 +37,7 @@ enum Request {
     EachFeature,
     EachDropIn,
     H2spec(Vec<String>),
+    Trained,
 }
 
 fn main() -> ExitCode {
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         Ok(Request::EachFeature) => steps::each_feature(),
         Ok(Request::EachDropIn) => compat::each(),
         Ok(Request::H2spec(sections)) => h2spec::run(&sections),
+        Ok(Request::Trained) => trained::run(),
         Err(advice) => {
             eprintln!("error: {advice}");
             return ExitCode::from(2);
@@ -102,6 +105,7 @@ fn parse(arguments: &[String]) -> Result<Request, String> {
         ["sanitize", rest @ ..] => sanitize::Options::parse(rest).map(Request::Sanitize),
         ["breaks", rest @ ..] => breaks::Options::parse(rest).map(Request::Breaks),
         ["fuzz", rest @ ..] => fuzz::Options::parse(rest).map(Request::Fuzz),
+        ["trained"] => Ok(Request::Trained),
         ["features", "--each"] => Ok(Request::EachFeature),
         ["drop-in", "--each"] => Ok(Request::EachDropIn),
         // What `chaos` starts; not for people.
@@ -132,9 +136,8 @@ What the project checks of itself.
     cargo xtask compare --accounts [rounds] [--json FILE]
                              this tree beside itself without accounts: what the statistics cost
     cargo xtask chaos [rounds]
-                             all tests on a machine that takes processors away in random bursts,
-                             once by default; Linux with taskset and chrt, and root for the
-                             priority
+                             all tests while processors are taken away in random bursts, once by
+                             default; Linux with taskset and chrt, and root for the priority
     cargo xtask preempt [--seeds N] [--seed S] [name...]
                              the integration tests with random pauses wherever threads meet, with
                              {} seeds; --seed alone runs one again; names are of test programs, or
@@ -165,8 +168,9 @@ What the project checks of itself.
                              load; writes docs/compat.md; takes more than an hour, or can be made
                              in pieces
     cargo xtask h2spec [SECTION...]
-                             the proxy's HTTP/2 by the cases of h2spec, which Go builds; a section
-                             is such as http2/6.9; some minutes
+                             the proxy's HTTP/2 by h2spec, which Go builds; all, or http2/6.9
+    cargo xtask trained      the proxy, built by what it does most: with counters, under a load,
+                             and anew by what was counted; needs llvm-profdata and h2load
     cargo xtask help         this text
 
 Steps:

@@ -7,7 +7,7 @@ use std::time::Duration;
 use evenkeel_measure::rounds::alternate;
 
 use super::clients::{Load, run};
-use super::proxies::{Kind, Proxy};
+use super::proxies::{Kind, Machine, Proxy};
 use super::rows::Rows;
 use super::{Plan, Result};
 
@@ -41,6 +41,9 @@ const H2LOAD: &str = "h2load";
 /// No line of a log is kept back for longer.
 const GATHERED: Duration = Duration::from_millis(50);
 
+/// How often the operator asks after each of the operations that are learnt from.
+const LEARNT_QUESTIONS: usize = 20;
+
 /// Requests of each of its connections at a time.
 const STREAMS: usize = 10;
 
@@ -62,6 +65,19 @@ pub(crate) fn bytes(plan: &Plan<'_>) -> Result<Rows> {
     let kinds = [Kind::Ours, Kind::Copying, Kind::Splicing, Kind::Large];
     let what = "processor time of a megabyte, in us: less is better";
     rows(plan, what, &kinds, &BYTES)
+}
+
+/// Has one proxy of ours do all of it, and the operator ask now and then.
+pub(crate) fn learn(machine: &Machine) -> Result<()> {
+    let proxy = machine.start(Kind::Ours)?;
+    for (name, load, times, _) in OPERATIONS.iter().chain(&BYTES) {
+        println!("{name}: {} times", times * CLIENTS);
+        measured(&proxy, *load, *times)?;
+        for _ in 0..LEARNT_QUESTIONS {
+            proxy.ask_admin()?;
+        }
+    }
+    proxy.end_in_order()
 }
 
 fn rows(plan: &Plan<'_>, what: &str, kinds: &[Kind], loads: &[Row]) -> Result<Rows> {

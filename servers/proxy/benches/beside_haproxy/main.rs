@@ -21,6 +21,8 @@ mod priority;
 mod proxies;
 mod rows;
 
+use std::path::PathBuf;
+
 use clap::Parser;
 use evenkeel_measure::options::{JsonOption, RoundOptions};
 use evenkeel_measure::proxied::{Result, clients, origins};
@@ -38,6 +40,13 @@ struct Arguments {
     /// The program of HAProxy
     #[arg(long, default_value = "haproxy")]
     haproxy: String,
+    /// The program of evenkeel-proxy, if not the one that is built with this
+    #[arg(long, default_value = env!("CARGO_BIN_EXE_evenkeel-proxy"), hide_default_value = true)]
+    program: PathBuf,
+    /// Do each operation a number of times with evenkeel-proxy alone, and end it in order: what a
+    /// build with counters learns from
+    #[arg(long)]
+    learn: bool,
     /// Workers of evenkeel-proxy that wake go before all ordinary threads
     #[arg(long)]
     real_time: bool,
@@ -48,6 +57,10 @@ struct Arguments {
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
+    if arguments.learn {
+        let machine = Machine::new(&arguments)?;
+        return costs::learn(&machine);
+    }
     let mut results = arguments.json.begin("beside_haproxy")?;
     println!("HAProxy is {}", version(&arguments.haproxy)?);
     if !std::thread::spawn(priority::first)
@@ -58,7 +71,7 @@ fn main() -> Result<()> {
             "probes are ordinary threads, and see their own delays: real-time is not allowed"
         );
     }
-    let machine = Machine::new(&arguments.haproxy, arguments.real_time)?;
+    let machine = Machine::new(&arguments)?;
     let plan = Plan {
         machine: &machine,
         rounds: &arguments.rounds,

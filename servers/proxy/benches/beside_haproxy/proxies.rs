@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 use rustls::pki_types::CertificateDer;
@@ -18,7 +19,7 @@ use rustls::pki_types::CertificateDer;
 use super::clients::{LIMIT, Reached};
 use super::crowd::Crowd;
 use super::origins::Origins;
-use super::{Result, priority};
+use super::{Arguments, Result, priority};
 
 /// Which proxy, and how it is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +80,7 @@ const CERTIFICATE: &str = "both.pem";
 
 /// Where the proxies run.
 pub(crate) struct Machine {
+    program: PathBuf,
     haproxy: String,
     /// Whether workers of ours have real-time priority.
     real_time: bool,
@@ -92,7 +94,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) fn new(haproxy: &str, real_time: bool) -> Result<Self> {
+    pub(crate) fn new(arguments: &Arguments) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let key = rcgen::KeyPair::generate()?;
         let params = rcgen::CertificateParams::new(vec![NAME.to_owned()])?;
@@ -103,8 +105,9 @@ impl Machine {
         // Ours takes no key that others can read.
         fs::set_permissions(&path, Permissions::from_mode(0o600))?;
         Ok(Self {
-            haproxy: haproxy.to_owned(),
-            real_time,
+            program: arguments.program.clone(),
+            haproxy: arguments.haproxy.clone(),
+            real_time: arguments.real_time,
             directory,
             origins: Origins::start()?,
             prompt: prompt()?,
@@ -130,7 +133,8 @@ impl Machine {
         }
     }
 
-    fn ours(&self, files: Files) -> Result<Proxy> {
+    /// What ours is told.
+    fn settings(&self, files: &Files) -> String {
         let certificate = self.directory.path().join(CERTIFICATE);
         let listener = |name: &str, mode: &str| {
             let more = match name {
@@ -162,12 +166,18 @@ impl Machine {
             text += &listener(name, mode);
             text += &server(name, address);
         }
-        fs::write(&files.config, text)?;
-        let mut child = Command::new(env!("CARGO_BIN_EXE_evenkeel-proxy"))
+        text
+    }
+
+    fn ours(&self, files: Files) -> Result<Proxy> {
+        fs::write(&files.config, self.settings(&files))?;
+        let program = self.program.display();
+        let mut child = Command::new(&self.program)
             .arg("run")
             .arg(&files.config)
             .stdout(Stdio::piped())
-            .spawn()?;
+            .spawn()
+            .map_err(|error| format!("cannot start {program}: {error}"))?;
         let output = child.stdout.take().ok_or("it has no output")?;
         let mut bound = [None; LISTENERS];
         for line in BufReader::new(output).lines() {
@@ -336,6 +346,25 @@ impl Proxy {
         let kib = line.ok_or("the system does not say what is resident")?;
         let kib: f64 = kib.trim().trim_end_matches(" kB").parse()?;
         Ok(kib * 1_024.0)
+    }
+
+    /// Ends it as an operator does.
+    pub(crate) fn end_in_order(mut self) -> Result<()> {
+        let process = Pid::from_raw(i32::try_from(self.child.id())?);
+        kill(process, Signal::SIGTERM)?;
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return match status.success() {
+                    true => Ok(()),
+                    false => Err(format!("the proxy ended with {status}").into()),
+                };
+            }
+            if began.elapsed() > LIMIT {
+                return Err("the proxy does not end".into());
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// How long an answer to the operator takes.
