@@ -15,6 +15,9 @@ use crate::cargo::{self, Cargo};
 pub(crate) fn run() -> Result<()> {
     let toolchain = Toolchain::ask()?;
     let merger = toolchain.merger()?;
+    // Now, and not after the first build.
+    output(Command::new("h2load").arg("--version"))
+        .context("the client of HTTP/2 is missing: install nghttp2-client")?;
     let folder = cargo::target_dir().join("trained");
     let counts = folder.join("counts");
     if counts.exists() {

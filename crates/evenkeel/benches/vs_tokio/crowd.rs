@@ -62,6 +62,10 @@ fn measure<P: Peer>(
         let port = start(&peer, others);
         (peer, port)
     });
+    let port = port.map_err(|error| {
+        let wanted = format!("{others} connections take two descriptors each (see `ulimit -n`)");
+        io::Error::new(error.kind(), format!("{wanted}: {error}"))
+    })?;
     std::thread::scope(|scope| {
         let asks = scope.spawn(|| {
             division.iter().for_each(Division::take_load_side);
@@ -74,26 +78,38 @@ fn measure<P: Peer>(
 }
 
 /// Starts the circle, and then a server of the one.
-fn start<P: Peer>(peer: &P, others: usize) -> u16 {
+fn start<P: Peer>(peer: &P, others: usize) -> io::Result<u16> {
     let (tell, told) = std::sync::mpsc::channel();
     drop(peer.spawn(async move {
-        let listener = P::bind().await.expect("a port on the loopback");
-        let port = P::port(&listener);
-        let (mut nears, mut fars) = (Vec::new(), Vec::new());
-        for _ in 0..others {
-            fars.push(connect(port).expect("the benchmark may have as many descriptors"));
-            nears.push(P::accept(&listener).await.expect("it is connected"));
-        }
-        fars.rotate_left(1);
-        for (near, far) in nears.into_iter().zip(fars) {
-            P::spawn_here(pass_on::<P>(near, far));
-        }
+        let begun = circle::<P>(others).await;
+        let (port, listener) = match begun {
+            Ok(listener) => (Ok(P::port(&listener)), Some(listener)),
+            Err(error) => (Err(error), None),
+        };
         tell.send(port).expect("the benchmark waits");
-        if let Ok(one) = P::accept(&listener).await {
+        if let Some(listener) = listener
+            && let Ok(one) = P::accept(&listener).await
+        {
             P::spawn_urgent(echo::<P>(one));
         }
     }));
-    told.recv().expect("the server listens")
+    told.recv().expect("the server says how it begins")
+}
+
+/// Has the circle begin, and gives the listener that made it.
+async fn circle<P: Peer>(others: usize) -> io::Result<P::Listener> {
+    let listener = P::bind().await?;
+    let port = P::port(&listener);
+    let (mut nears, mut fars) = (Vec::new(), Vec::new());
+    for _ in 0..others {
+        fars.push(connect(port)?);
+        nears.push(P::accept(&listener).await?);
+    }
+    fars.rotate_left(1);
+    for (near, far) in nears.into_iter().zip(fars) {
+        P::spawn_here(pass_on::<P>(near, far));
+    }
+    Ok(listener)
 }
 
 async fn echo<P: Peer>(mut stream: P::Stream) {

@@ -76,6 +76,7 @@ MEMORY: resident bytes
   all is the runtime's. What the kernel keeps for a socket is not in it.
 
 HOW LONG IT TAKES
-  About 4 minutes: scheduler 50 s, network 2 1/2 minutes, crowd 30 s, memory 6 s; --quick 1 minute.
+  About 3 minutes and the crowd: scheduler 50 s, network 2 1/2 minutes, memory 6 s; --quick 50 s.
+  The crowd takes longer the longer its answers do, as a round has a hundred at least.
   On a machine where others work too, the spread grows; what it decides then is less.
 ";

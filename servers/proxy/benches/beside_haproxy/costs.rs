@@ -148,7 +148,8 @@ fn two(proxy: &Proxy, requests: usize) -> Result<()> {
         .args(["-c", &CLIENTS.to_string()])
         .args(["-m", &STREAMS.to_string()])
         .arg(format!("http://{}/medium", proxy.http))
-        .output()?;
+        .output()
+        .map_err(|error| format!("cannot start {H2LOAD}: {error}; nghttp2-client brings it"))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let expected = format!("{requests} 2xx, 0 3xx, 0 4xx, 0 5xx");
     if !text.contains(&expected) || !text.contains(&format!("{requests} succeeded")) {
