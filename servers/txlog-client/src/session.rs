@@ -85,6 +85,8 @@ impl Default for SessionOptions {
 ///   many, the outcome is [`Unknown`](AppendError::Unknown).
 /// - Records are in the log in the order in which they were submitted, but for those that are not
 ///   stored.
+///   Over NATS there is one more exception: if NATS refuses a record for the moment, and takes
+///   those that were sent behind it, it comes behind them.
 ///
 /// If all clones are dropped, pending records are still sent, for as long as the runtime lives;
 /// [`flush`](Session::flush) and [`close`](Session::close) wait for

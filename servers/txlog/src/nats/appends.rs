@@ -5,13 +5,14 @@
 //! sends those that are still here again over the next one, in the same order and before any new
 //! ones. NATS knows each by its message id, and stores it once: it acknowledges the copy with the
 //! number of the first. A record that was sent before is stored before those sent after it, however
-//! often the connection breaks between them, so the numbers keep the order.
+//! often the connection breaks between them, so the numbers keep the order. With a record that is
+//! given up, those that its producer sent behind it are given up as well.
 //!
 //! NATS knows ids for a limited time. A record is not sent again, nor one whose producer may have
 //! sent it before, when an earlier copy may be older than three quarters of that time; what is left
 //! is for its way to NATS. For the store's own copies it is half of the time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -29,6 +30,9 @@ use super::inner::lock;
 use super::stream::of_jetstream;
 use super::window::Window;
 use crate::store::StoreError;
+
+/// Why a record is given up whose producer is to send an earlier one again.
+const BEHIND: &str = "a record of its producer before it was given up";
 
 /// What became of a record: its number and whether NATS had it already, or why it has none.
 pub(super) type Outcome = Result<(u64, bool), StoreError>;
@@ -192,10 +196,10 @@ impl Appends {
             .into_iter()
             .filter_map(|id| state.by_id.remove(&id))
             .collect();
+        let behind = state.take_behind(&given_up);
         drop(state);
-        for entry in given_up {
-            entry.give_up("NATS may have forgotten an earlier copy by now");
-        }
+        give_up(given_up, "NATS may have forgotten an earlier copy by now");
+        give_up(behind, BEHIND);
         found
     }
 
@@ -252,13 +256,13 @@ impl Appends {
             }
             given_up.push(entry.remove());
         }
+        let behind = state.take_behind(&given_up);
         let next = state.by_id.values().next();
         let next = next.map(|entry| entry.began + limit);
         drop(state);
-        for entry in given_up {
-            let why = format!("NATS did not acknowledge within {} s", limit.as_secs_f64());
-            entry.give_up(&why);
-        }
+        let why = format!("NATS did not acknowledge within {} s", limit.as_secs_f64());
+        give_up(given_up, &why);
+        give_up(behind, BEHIND);
         next
     }
 
@@ -300,6 +304,37 @@ impl Appends {
             return Err(NatsError::Nonsense(text).into());
         };
         Ok((sequence, ack["duplicate"] == Value::Bool(true)))
+    }
+}
+
+impl State {
+    /// Takes out what the producers of these sent behind them: it would be stored before them when
+    /// they come again.
+    fn take_behind(&mut self, given_up: &[Entry]) -> Vec<Entry> {
+        let mut first = HashMap::new();
+        for Produced { producer, number } in given_up.iter().filter_map(|entry| entry.produced) {
+            let least = first.entry(producer).or_insert(number);
+            *least = number.min(*least);
+        }
+        if first.is_empty() {
+            return Vec::new();
+        }
+        let is_behind = |entry: &Entry| {
+            let produced = entry.produced;
+            produced.is_some_and(|Produced { producer, number }| {
+                first.get(&producer).is_some_and(|least| number > *least)
+            })
+        };
+        let behind = self.by_id.iter().filter(|(_, entry)| is_behind(entry));
+        let behind: Vec<u64> = behind.map(|(&id, _)| id).collect();
+        let taken = behind.iter().filter_map(|id| self.by_id.remove(id));
+        taken.collect()
+    }
+}
+
+fn give_up(entries: Vec<Entry>, why: &str) {
+    for entry in entries {
+        entry.give_up(why);
     }
 }
 

@@ -24,6 +24,7 @@ use txlog_client::frame::{
 use txlog_client::wire::{FrameReader, WireError};
 
 use super::answers::Answers;
+use super::gaps::Gaps;
 use super::login::{Login, login};
 use super::logs::{Lease, NO_UNNAMED};
 use super::memory::Room;
@@ -337,6 +338,7 @@ async fn serve<S: Store>(
     let (ordered, ordered_answers) = queue(appends_max, Arc::clone(&member.peer));
     let (others, other_answers) = mpsc::channel(config.reads_max.max(1));
     let stall_max = config.stall_max;
+    let gaps = Arc::<Gaps>::default();
     let answers = Answers {
         ordered: ordered_answers,
         others: other_answers,
@@ -344,6 +346,7 @@ async fn serve<S: Store>(
         settled: None,
         version,
         peer: Arc::clone(&member.peer),
+        gaps: Arc::clone(&gaps),
         counters: Arc::clone(&log.counters),
         stall_max,
     };
@@ -359,6 +362,7 @@ async fn serve<S: Store>(
         login,
         reads: Arc::new(Semaphore::new(config.reads_max)),
         share: context.memory.share(),
+        gaps,
         ordered,
         others,
         taking: watch::Sender::new(()),

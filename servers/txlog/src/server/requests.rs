@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
-use txlog_client::frame::{Code, RECORD_OVERHEAD, Request, Response, VERSION_MIN};
+use txlog_client::frame::{Code, Produced, RECORD_OVERHEAD, Request, Response, VERSION_MIN};
 use txlog_client::wire::FrameReader;
 
 use super::Context;
 use super::answers::{Answer, last, refused_with};
 use super::connection::{Asked, End, Fault, next_request};
+use super::gaps::Gaps;
 use super::login::Login;
 use super::logs::Lease;
 use super::lookups::Lookup;
@@ -37,6 +38,13 @@ impl Appended {
         match self {
             Appended::Record(payload) => payload.len(),
             Appended::Batch(batch) => batch.bytes(),
+        }
+    }
+
+    fn produced(&self) -> Option<Produced> {
+        match self {
+            Appended::Record(_) => None,
+            Appended::Batch(batch) => batch.producer,
         }
     }
 }
@@ -72,6 +80,7 @@ pub(super) struct Requests<S: Store> {
     pub(super) reads: Arc<Semaphore>,
     /// The connection's share of the memory for reads.
     pub(super) share: Arc<Semaphore>,
+    pub(super) gaps: Arc<Gaps>,
     pub(super) ordered: Tail<Submitted<S>>,
     pub(super) others: mpsc::Sender<Answer>,
     /// Dropped when no more requests are taken: then reads stop waiting for new records.
@@ -209,6 +218,7 @@ impl<S: Store> Requests<S> {
         };
         let began = Instant::now();
         let (is_batch, bytes) = (matches!(appended, Appended::Batch(_)), appended.bytes());
+        let produced = appended.produced();
         let submitting = self.submit(appended);
         let submitted = while_pending(submitting, |pending| {
             self.peer.submitting(pending.then_some(began));
@@ -220,6 +230,7 @@ impl<S: Store> Requests<S> {
                 record: Awaited::Pending(record),
                 bytes,
                 is_batch,
+                produced,
                 began,
                 is_front: false,
                 _room: room,
@@ -238,7 +249,7 @@ impl<S: Store> Requests<S> {
         let store = &self.log.store;
         let payload = match appended {
             Appended::Record(payload) => payload,
-            Appended::Batch(batch) => return store.submit_batch(batch).await.map(Submitted::Batch),
+            Appended::Batch(batch) => return self.submit_batch(batch).await.map(Submitted::Batch),
         };
         let (bytes, bytes_max) = (payload.len(), store.record_bytes_max());
         if bytes > bytes_max {
@@ -249,6 +260,16 @@ impl<S: Store> Requests<S> {
             return Err(StoreError::new(Code::RecordTooLarge, text));
         }
         store.submit(payload).await.map(Submitted::Record)
+    }
+
+    /// Submits records, unless they are behind others that were refused.
+    async fn submit_batch(&self, batch: Batch) -> Result<S::PendingBatch, StoreError> {
+        let Some(produced) = batch.producer else {
+            return self.log.store.submit_batch(batch).await;
+        };
+        self.gaps.pass(produced)?;
+        let submitted = self.log.store.submit_batch(batch).await;
+        submitted.inspect_err(|error| self.gaps.refused(produced, error.code))
     }
 
     async fn begin_read(&self, reading: Reading) {

@@ -238,3 +238,22 @@ fn what_waits_is_not_sent_when_nats_knows_ids_for_a_shorter_time_than_it_did() {
     }
     newest.try_recv().unwrap_err();
 }
+
+#[test]
+fn what_a_producer_sent_behind_a_record_that_is_given_up_is_given_up_as_well() {
+    let appends = appends(LONG, Duration::from_millis(50));
+    let add = |producer, number| {
+        let produced = Some(Produced { producer, number });
+        appends.add(Bytes::new(), (produced, None), None, room())
+    };
+    let mut first = add(1, 0);
+    std::thread::sleep(Duration::from_millis(60));
+    let (mut second, mut other) = (add(1, 1), add(2, 1));
+    assert!(appends.expire().is_some(), "the other one is waited for");
+    let error = first.try_recv().unwrap().unwrap_err().text;
+    assert!(error.contains("did not acknowledge"), "{error}");
+    let error = second.try_recv().unwrap().unwrap_err().text;
+    assert!(error.contains("before it was given up"), "{error}");
+    other.try_recv().unwrap_err();
+    assert_eq!(send(&appends, 1).len(), 1);
+}
