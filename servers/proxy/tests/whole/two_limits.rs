@@ -8,7 +8,7 @@ use h2::Reason;
 
 use super::support::frames::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, Frames, HEADERS, PING,
-    RST_STREAM, SETTINGS, WINDOW_UPDATE, block, literal,
+    RST_STREAM, SETTINGS, WINDOW_UPDATE, block, frame, literal,
 };
 use super::support::two::{TwoClient, TwoOrigin, give, request, run, web_two, whole};
 use super::support::{Origin, Proxy, until, web};
@@ -158,6 +158,11 @@ fn pings_and_settings_without_end_end_their_connection() {
     });
     flooded("h2 = { controls_max = 20 }", |client, _| {
         client.frame(SETTINGS, 0, 0, &[]);
+    });
+    // What comes at once is read in several parts.
+    flooded("h2 = { controls_max = 20 }", |client, count| match count {
+        0 => client.send(&frame(PING, 0, 0, &[0; 8]).repeat(4_000)),
+        _ => {}
     });
 }
 

@@ -210,7 +210,11 @@ async fn streams(
         let event = tokio::select! {
             biased;
             () = flooded.as_mut() => {
+                // What came before this was seen is one flood, though several reads have noted it.
                 flooded.set(line.flooded.notified());
+                if flooded.as_mut().enable() {
+                    flooded.set(line.flooded.notified());
+                }
                 Event::Flooded
             }
             () = &mut stopped, if !is_ending => Event::Closing,
@@ -255,7 +259,6 @@ impl Serving<'_> {
                 sessions::rests();
                 self.rests();
             }
-            // What came before the first of them was seen is one flood.
             Event::Flooded if !self.is_ending => {
                 self.front.counters.refused.one();
                 let what = "a client of HTTP/2 sends too many frames of no use";
