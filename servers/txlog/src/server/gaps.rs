@@ -50,8 +50,8 @@ impl Gaps {
         if produced.number > gap.number {
             let (number, missing) = (produced.number, gap.number);
             let text = format!(
-                "the producer's record {number} is not stored, as its record {missing} was refused: \
-                 send them again from that one on"
+                "the producer's record {number} is not stored, as its record {missing} was \
+                 refused: send them again from that one on"
             );
             return Err(StoreError {
                 numbers: Some([missing, 0]),

@@ -4,8 +4,8 @@
 // who may take how much, `login` what a connection may do; `stranger` serves those who may
 // nothing, `connection` is another connection's life, `requests` begins what it asks for, `reads`
 // reads for it, `lookups` looks other things up, `gaps` keeps producers' records in their order,
-// `queue` has the pending appends, `answers` sends answers in their order; `health` says whether an append would be acknowledged, by `looks` where
-// none was lately.
+// `queue` has the pending appends, `answers` sends answers in their order; `health` says whether an
+// append would be acknowledged, by `looks` where none was lately.
 
 mod accept;
 mod answers;
