@@ -67,9 +67,9 @@
 //!
 //! The numbers of `refused` (88) are the numbers of the oldest record and of the next one for
 //! `OutOfRange`, and the log and its epoch for `OtherLog` and `NewEpoch`. For `NotExpected` the
-//! first one is the log's next number, and for `ProducerGap` the number of the producer's next
-//! record; the second is zero. All records before these numbers are durable. For `LogFailed` and
-//! `LogFailedBefore` they are 1 and 0 if the log may take records again by itself.
+//! first one is the log's next number, before which all records are durable, and for `ProducerGap`
+//! that of the producer's record with which it has to go on; the second is zero. For `LogFailed`
+//! and `LogFailedBefore` they are 1 and 0 if the log may take records again by itself.
 //!
 //! A producer numbers its records 0, 1, 2 and so on. A batch that it repeats is not stored again,
 //! and gets the answer that it got before, with a flag. That is decided before its expectation is

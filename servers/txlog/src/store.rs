@@ -7,7 +7,7 @@ use std::future::Future;
 
 use bytes::Bytes;
 use evenkeel::fs::CommitError;
-use txlog_client::frame::{Code, CursorChange};
+use txlog_client::frame::{Code, CursorChange, MAY_PASS};
 use txlog_client::{Cursor, Record, Trim};
 
 use crate::advice;
@@ -162,6 +162,11 @@ impl StoreError {
             text: text.into(),
             numbers: None,
         }
+    }
+
+    /// Whether the store may take the same by itself later, so that its producer sends it again.
+    pub(crate) fn may_pass(&self) -> bool {
+        self.code.is_of_failed_log() && self.numbers == Some(MAY_PASS)
     }
 }
 

@@ -430,10 +430,13 @@ impl Carrier {
             }
             Err(error) => error,
         };
+        let is_same_log = portion.of.is_some() && portion.of == client.info().identity;
         let verdict = match error.code() {
             Some(code) if error.is_of_failed_log() && !self.waits_for_log => {
                 verdict_of_failed_log(code, portion.attempts)
             }
+            // This log takes no such batch, so it has not taken it before.
+            Some(Code::Unsupported) if is_same_log => verdict(&error, portion.way, 1),
             _ => verdict(&error, portion.way, portion.attempts),
         };
         if verdict != Verdict::Repeat && client.end().is_none() {

@@ -302,6 +302,35 @@ fn what_was_stored_behind_a_refused_record_is_stored_once_if_the_connection_ends
     }
 }
 
+/// A batch that the same log refuses as such was not taken before, however often it was sent.
+#[test]
+fn a_batch_that_its_log_cannot_take_is_not_in_doubt_when_the_connection_has_ended() {
+    with(Supports::Singles, options(), |session, fake| async move {
+        session.connect().await.unwrap();
+        fake.state().is_held = true;
+        // Two portions of one record each, then three records that make one.
+        let mut pending = Vec::new();
+        for count in [1, 1, 3] {
+            for _ in 0..count {
+                let record = format!("{}", pending.len());
+                pending.push(session.submit(record).await.unwrap());
+            }
+            evenkeel::time::sleep(WHILE).await;
+        }
+        fake.state().held_from = 2;
+        evenkeel::time::sleep(WHILE).await;
+        // The answer to that one does not come.
+        fake.change(|state| {
+            state.cut_at = Some(3);
+            state.is_held = false;
+        });
+        for (number, appending) in (1..).zip(pending) {
+            assert_eq!(appending.await.unwrap(), number);
+        }
+        assert_eq!(fake.state().records, ["0", "1", "2", "3", "4"]);
+    });
+}
+
 #[test]
 fn nothing_is_sent_behind_a_batch_that_the_server_may_not_take() {
     for supports in [Supports::Batches, Supports::Singles] {

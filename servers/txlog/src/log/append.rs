@@ -9,6 +9,7 @@ use evenkeel::fs::{Commit, CommitRecord};
 use txlog_client::frame::{Batched, Produced};
 
 use super::LogError;
+use super::gaps::Gaps;
 use super::record::APPEND_RECORDS_MAX;
 
 /// Records that get numbers in a row, all or none, also after a crash; for
@@ -19,6 +20,8 @@ pub struct Batch {
     pub(crate) expected: Option<u64>,
     pub(crate) producer: Option<Produced>,
     pub(crate) not_before: Option<u64>,
+    /// Those of the connection over which it came.
+    pub(crate) gaps: Option<Gaps>,
 }
 
 impl Batch {
@@ -29,6 +32,7 @@ impl Batch {
             expected: None,
             producer: None,
             not_before: None,
+            gaps: None,
         }
     }
 
@@ -53,6 +57,14 @@ impl Batch {
     #[must_use]
     pub fn not_before(self, not_before: Option<u64>) -> Self {
         Self { not_before, ..self }
+    }
+
+    /// To be stored only if no record before it has to come again over this connection.
+    pub(crate) fn behind(self, gaps: Gaps) -> Self {
+        Self {
+            gaps: Some(gaps),
+            ..self
+        }
     }
 }
 

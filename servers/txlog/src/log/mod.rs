@@ -20,7 +20,8 @@
 //! # }).unwrap();
 //! ```
 // The files: `append` is what is appended, `record` and `head` the format (pure), `producers` what
-// is known of producers (pure), `roster` the same in files; `scan` reads a segment, `mark` says how
+// is known of producers (pure), `roster` the same in files, `gaps` which of their records a
+// connection has yet to repeat (pure); `scan` reads a segment, `mark` says how
 // far the log was durable, `disk` is the seam to files, `local` a directory, `segment` one file,
 // `readers` those that are open to be read;
 // `recover` opens a log, `list` finds its files, `peek` looks at them from outside, `verify`
@@ -35,6 +36,7 @@ mod copy;
 pub mod cursors;
 mod disk;
 mod error;
+pub(crate) mod gaps;
 mod head;
 mod lag;
 mod list;

@@ -5,14 +5,16 @@
 //! sends those that are still here again over the next one, in the same order and before any new
 //! ones. NATS knows each by its message id, and stores it once: it acknowledges the copy with the
 //! number of the first. A record that was sent before is stored before those sent after it, however
-//! often the connection breaks between them, so the numbers keep the order. With a record that is
-//! given up, those that its producer sent behind it are given up as well.
+//! often the connection breaks between them, so the numbers keep the order. With a record that its
+//! producer is to send again, those that it sent behind it over the same connection are given up.
 //!
 //! NATS knows ids for a limited time. A record is not sent again, nor one whose producer may have
 //! sent it before, when an earlier copy may be older than three quarters of that time; what is left
 //! is for its way to NATS. For the store's own copies it is half of the time.
 
-use std::collections::{BTreeMap, HashMap};
+mod given_up;
+
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -23,6 +25,8 @@ use serde_json::Value;
 use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
 use txlog_client::frame::{Code, Produced};
 
+pub(super) use self::given_up::Numbered;
+use self::given_up::{GivenUp, tell};
 use super::connection::json_of;
 use super::error::NatsError;
 use super::history::{History, Known};
@@ -30,9 +34,6 @@ use super::inner::lock;
 use super::stream::of_jetstream;
 use super::window::Window;
 use crate::store::StoreError;
-
-/// Why a record is given up whose producer is to send an earlier one again.
-const BEHIND: &str = "a record of its producer before it was given up";
 
 /// What became of a record: its number and whether NATS had it already, or why it has none.
 pub(super) type Outcome = Result<(u64, bool), StoreError>;
@@ -89,7 +90,7 @@ struct State {
 #[derive(Debug)]
 struct Entry {
     payload: Bytes,
-    produced: Option<Produced>,
+    produced: Option<Numbered>,
     expected: Option<u64>,
     began: Instant,
     /// How old an earlier copy, by its producer, was then at most; `None` if there can be none.
@@ -137,15 +138,23 @@ impl Appends {
 
     /// Adds a record behind all others, and says what is known of earlier copies if its producer
     /// may have sent it before.
+    ///
+    /// # Errors
+    ///
+    /// Its producer has to send an earlier one again.
     pub(super) fn add(
         &self,
         payload: Bytes,
-        (produced, expected): (Option<Produced>, Option<u64>),
+        (produced, expected): (Option<Numbered>, Option<u64>),
         copies: Option<Copies>,
         room: Room,
-    ) -> oneshot::Receiver<Outcome> {
+    ) -> Result<oneshot::Receiver<Outcome>, StoreError> {
         let (done, receiver) = oneshot::channel();
         let mut state = self.lock();
+        // With the lock, or an earlier one might be given up behind this look.
+        if let Some(produced) = &produced {
+            produced.pass()?;
+        }
         state.id_last += 1;
         let id = state.id_last;
         let entry = Entry {
@@ -161,7 +170,7 @@ impl Appends {
         state.by_id.insert(id, entry);
         drop(state);
         self.news.notify_one();
-        receiver
+        Ok(receiver)
     }
 
     /// The first record behind `id` that is to be sent over this connection, which is noted. Those
@@ -169,14 +178,17 @@ impl Appends {
     pub(super) fn next_after(&self, id: u64, generation: u64) -> Option<Sendable> {
         // Before the lock, as they have their own.
         let (known, reach) = (self.history.known(), self.reach());
-        let mut given_up = Vec::new();
+        let mut given_up = GivenUp::default();
         let mut state = self.lock();
         let mut found = None;
         for (&id, entry) in state.by_id.range_mut(id + 1..) {
+            if given_up.add_behind(id, entry) || found.is_some() {
+                continue;
+            }
             let again = entry.sent.is_some();
             let most = entry.wait_max(reach).map(|most| most.min(self.answer_max));
             if most.is_some_and(|most| entry.began.elapsed() > most) {
-                given_up.push(id);
+                given_up.add(id, entry);
                 continue;
             }
             entry.sent = Some(Sent {
@@ -187,19 +199,16 @@ impl Appends {
             found = Some(Sendable {
                 id,
                 payload: entry.payload.clone(),
-                produced: entry.produced,
+                produced: entry.produced.as_ref().map(|numbered| numbered.produced),
                 expected: entry.expected,
             });
-            break;
+            if given_up.is_empty() {
+                break;
+            }
         }
-        let given_up: Vec<Entry> = given_up
-            .into_iter()
-            .filter_map(|id| state.by_id.remove(&id))
-            .collect();
-        let behind = state.take_behind(&given_up);
+        let given_up = given_up.take(&mut state);
         drop(state);
-        give_up(given_up, "NATS may have forgotten an earlier copy by now");
-        give_up(behind, BEHIND);
+        tell(given_up, "NATS may have forgotten an earlier copy by now");
         found
     }
 
@@ -216,6 +225,11 @@ impl Appends {
             return;
         }
         let entry = state.by_id.remove(&id);
+        let has_to_come_again = outcome.as_ref().is_err_and(StoreError::may_pass);
+        let behind = match &entry {
+            Some(entry) if has_to_come_again => state.take_unsent_behind(id, entry),
+            _ => Vec::new(),
+        };
         let is_last = state.by_id.is_empty();
         drop(state);
         let outcome = outcome.map(|(sequence, is_duplicate)| {
@@ -226,6 +240,7 @@ impl Appends {
         if let Some(entry) = entry {
             entry.end(outcome);
         }
+        tell(behind, "");
         if is_last {
             self.news.notify_one();
         }
@@ -233,36 +248,47 @@ impl Appends {
 
     /// This record is larger than NATS takes now. An earlier copy may be stored.
     pub(super) fn too_large(&self, id: u64) {
-        let entry = self.lock().by_id.remove(&id);
-        let Some(entry) = entry else { return };
-        let error = NatsError::TooLarge;
-        let error = match entry.sent.is_some_and(|sent| sent.again) {
-            true => of_copy(&error),
-            false => StoreError::new(Code::RecordTooLarge, error.to_string()),
+        let mut state = self.lock();
+        let Some(entry) = state.by_id.remove(&id) else {
+            return;
         };
+        let error = NatsError::TooLarge;
+        let (error, behind) = match entry.sent.is_some_and(|sent| sent.again) {
+            true => (of_copy(&error), state.take_unsent_behind(id, &entry)),
+            false => {
+                let error = StoreError::new(Code::RecordTooLarge, error.to_string());
+                (error, Vec::new())
+            }
+        };
+        drop(state);
         entry.end(Err(error));
+        tell(behind, "");
     }
 
     /// Gives up records that have waited for too long. Returns when the next one will have, `None`
     /// without any.
     pub(super) fn expire(&self) -> Option<Instant> {
         let limit = self.answer_max;
-        let mut given_up = Vec::new();
+        let mut given_up = GivenUp::default();
         let mut state = self.lock();
         // The oldest are first.
-        while let Some(entry) = state.by_id.first_entry() {
-            if entry.get().began.elapsed() < limit {
+        let mut is_old = true;
+        for (&id, entry) in &state.by_id {
+            is_old = is_old && entry.began.elapsed() >= limit;
+            if is_old {
+                given_up.add(id, entry);
+            } else if given_up.is_empty() {
                 break;
+            } else {
+                given_up.add_behind(id, entry);
             }
-            given_up.push(entry.remove());
         }
-        let behind = state.take_behind(&given_up);
+        let given_up = given_up.take(&mut state);
         let next = state.by_id.values().next();
         let next = next.map(|entry| entry.began + limit);
         drop(state);
         let why = format!("NATS did not acknowledge within {} s", limit.as_secs_f64());
-        give_up(given_up, &why);
-        give_up(behind, BEHIND);
+        tell(given_up, &why);
         next
     }
 
@@ -308,33 +334,17 @@ impl Appends {
 }
 
 impl State {
-    /// Takes out what the producers of these sent behind them: it would be stored before them when
-    /// they come again.
-    fn take_behind(&mut self, given_up: &[Entry]) -> Vec<Entry> {
-        let mut first = HashMap::new();
-        for Produced { producer, number } in given_up.iter().filter_map(|entry| entry.produced) {
-            let least = first.entry(producer).or_insert(number);
-            *least = number.min(*least);
+    /// Takes out what a record's producer sent behind it, and what was not sent on: it would be
+    /// stored before that record, which has to come again.
+    fn take_unsent_behind(&mut self, id: u64, entry: &Entry) -> Vec<(Entry, bool)> {
+        let mut given_up = GivenUp::default();
+        given_up.note(entry);
+        // What is not sent yet came last.
+        let behind = self.by_id.range(id + 1..).rev();
+        for (&id, entry) in behind.take_while(|(_, entry)| entry.sent.is_none()) {
+            given_up.add_behind(id, entry);
         }
-        if first.is_empty() {
-            return Vec::new();
-        }
-        let is_behind = |entry: &Entry| {
-            let produced = entry.produced;
-            produced.is_some_and(|Produced { producer, number }| {
-                first.get(&producer).is_some_and(|least| number > *least)
-            })
-        };
-        let behind = self.by_id.iter().filter(|(_, entry)| is_behind(entry));
-        let behind: Vec<u64> = behind.map(|(&id, _)| id).collect();
-        let taken = behind.iter().filter_map(|id| self.by_id.remove(id));
-        taken.collect()
-    }
-}
-
-fn give_up(entries: Vec<Entry>, why: &str) {
-    for entry in entries {
-        entry.give_up(why);
+        given_up.take(self)
     }
 }
 

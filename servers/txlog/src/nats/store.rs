@@ -10,9 +10,9 @@ use bytes::Bytes;
 use evenkeel::time::Instant;
 use tokio::sync::{Semaphore, oneshot};
 use txlog_client::Trim;
-use txlog_client::frame::{BATCHED_OVERHEAD, Code, Produced};
+use txlog_client::frame::{BATCHED_OVERHEAD, Code};
 
-use super::appends::{Copies, Outcome, Room, not_expected};
+use super::appends::{Copies, Numbered, Outcome, Room, not_expected};
 use super::config::NatsConfig;
 use super::error::NatsError;
 use super::history::log_of;
@@ -85,7 +85,7 @@ impl NatsStore {
     async fn add(
         &self,
         payload: Bytes,
-        produced: Option<Produced>,
+        produced: Option<Numbered>,
         expected: Option<u64>,
         copies: Option<Copies>,
     ) -> Result<NatsPending, StoreError> {
@@ -128,7 +128,7 @@ impl NatsStore {
         Ok(NatsPending {
             outcome: inner
                 .appends
-                .add(payload, (produced, expected), copies, room),
+                .add(payload, (produced, expected), copies, room)?,
             _inner: Arc::clone(inner),
         })
     }
@@ -178,7 +178,8 @@ impl Store for NatsStore {
     /// number are its message id: NATS does not store it again within the stream's
     /// `duplicate_window`. One that comes later is looked for in the stream, if its producer says
     /// that it was sent before. That is weaker than what a log in a directory promises: without
-    /// that word it is stored again, and a gap in the numbers is not noticed.
+    /// that word it is stored again, and a gap in the numbers is not noticed, but for one that is
+    /// left by a record which has to come again.
     ///
     /// An expected number is that of `Nats-Expected-Last-Sequence`, and so it is compared when NATS
     /// orders the record among all others, of other servers as well.
@@ -209,10 +210,14 @@ impl Store for NatsStore {
         }
         let payload = Bytes::copy_from_slice(record);
         let Batch {
-            producer, expected, ..
+            producer,
+            expected,
+            gaps,
+            ..
         } = batch;
-        let record = self.add(payload, producer, expected, copies).await?;
-        let is_produced = batch.producer.is_some();
+        let is_produced = producer.is_some();
+        let produced = producer.map(|produced| Numbered { produced, gaps });
+        let record = self.add(payload, produced, expected, copies).await?;
         Ok(NatsPendingBatch {
             record,
             is_produced,

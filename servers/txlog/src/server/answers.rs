@@ -15,7 +15,6 @@ use tokio::sync::mpsc;
 use txlog_client::frame::{Code, Response};
 
 use super::counters::LogCounters;
-use super::gaps::Gaps;
 use super::memory::Room;
 use super::peers::{Cut, Last, PROGRESS_BYTES, Peer};
 use super::queue::{Append, Head, Ordered};
@@ -48,7 +47,6 @@ pub(super) struct Answers<P> {
     /// The protocol's version that is spoken.
     pub(super) version: u16,
     pub(super) peer: Arc<Peer>,
-    pub(super) gaps: Arc<Gaps>,
     pub(super) counters: Arc<LogCounters>,
     /// How long the client may take for a write.
     pub(super) stall_max: Duration,
@@ -181,16 +179,9 @@ where
         };
         let (id, is_batch) = (append.id, append.is_batch);
         let last = last(append.began, result.as_ref().err());
-        match &result {
-            Ok(_) => {
-                self.counters.durable.observe(last.took);
-                self.counters.bytes.add(append.bytes as u64);
-            }
-            Err(error) => {
-                if let Some(produced) = append.produced {
-                    self.gaps.refused(produced, error.code);
-                }
-            }
+        if result.is_ok() {
+            self.counters.durable.observe(last.took);
+            self.counters.bytes.add(append.bytes as u64);
         }
         self.peer.ended(last);
         self.front = None;
@@ -346,7 +337,6 @@ mod tests {
             settled: None,
             version: VERSION,
             peer: Arc::clone(peer),
-            gaps: Arc::default(),
             counters: Arc::default(),
             stall_max: Duration::from_secs(60),
         };
@@ -380,7 +370,6 @@ mod tests {
                 record: Awaited::Pending(std::future::ready(Ok(1.into()))),
                 bytes: 1,
                 is_batch: false,
-                produced: None,
                 began: Instant::now(),
                 is_front: false,
                 _room: memory.for_append(&member.peer, 1).await,

@@ -24,7 +24,6 @@ use txlog_client::frame::{
 use txlog_client::wire::{FrameReader, WireError};
 
 use super::answers::Answers;
-use super::gaps::Gaps;
 use super::login::{Login, login};
 use super::logs::{Lease, NO_UNNAMED};
 use super::memory::Room;
@@ -34,6 +33,7 @@ use super::requests::Requests;
 use super::stream::{ReadHalf, Stream, WriteHalf};
 use super::{BATCH_BYTES_MAX, Context, health, logless};
 use crate::access::Permission;
+use crate::log::gaps::Gaps;
 use crate::store::{Identity, Store, StoreError};
 
 /// A frame up to this size comes into the buffer that each connection has; a larger one waits for
@@ -338,7 +338,6 @@ async fn serve<S: Store>(
     let (ordered, ordered_answers) = queue(appends_max, Arc::clone(&member.peer));
     let (others, other_answers) = mpsc::channel(config.reads_max.max(1));
     let stall_max = config.stall_max;
-    let gaps = Arc::<Gaps>::default();
     let answers = Answers {
         ordered: ordered_answers,
         others: other_answers,
@@ -346,7 +345,6 @@ async fn serve<S: Store>(
         settled: None,
         version,
         peer: Arc::clone(&member.peer),
-        gaps: Arc::clone(&gaps),
         counters: Arc::clone(&log.counters),
         stall_max,
     };
@@ -362,7 +360,7 @@ async fn serve<S: Store>(
         login,
         reads: Arc::new(Semaphore::new(config.reads_max)),
         share: context.memory.share(),
-        gaps,
+        gaps: Gaps::default(),
         ordered,
         others,
         taking: watch::Sender::new(()),

@@ -3,9 +3,9 @@
 // with names are; `accept` takes connections, `peers` knows them all and who has a place, `memory`
 // who may take how much, `login` what a connection may do; `stranger` serves those who may
 // nothing, `connection` is another connection's life, `requests` begins what it asks for, `reads`
-// reads for it, `lookups` looks other things up, `gaps` keeps producers' records in their order,
-// `queue` has the pending appends, `answers` sends answers in their order; `health` says whether an
-// append would be acknowledged, by `looks` where none was lately.
+// reads for it, `lookups` looks other things up, `queue` has the pending appends, `answers` sends
+// answers in their order; `health` says whether an append would be acknowledged, by `looks` where
+// none was lately.
 
 mod accept;
 mod answers;
@@ -13,7 +13,6 @@ mod complaints;
 mod connection;
 mod counters;
 mod error;
-mod gaps;
 mod handshake;
 mod health;
 mod login;

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use txlog_client::frame::{Produced, Response};
+use txlog_client::frame::Response;
 
 use super::memory::Room;
 use super::peers::Peer;
@@ -39,8 +39,6 @@ pub(super) struct Append<P> {
     pub(super) bytes: usize,
     /// Whether the client sent a batch.
     pub(super) is_batch: bool,
-    /// Whose records they are, if their producer has numbered them.
-    pub(super) produced: Option<Produced>,
     /// When it came.
     pub(super) began: Instant,
     /// Whether the connection's [`Peer`] knows that it is answered next.
@@ -343,7 +341,6 @@ mod tests {
                 record: Awaited::Pending(record.clone()),
                 bytes: 1,
                 is_batch: false,
-                produced: None,
                 began: Instant::now(),
                 is_front: false,
                 _room,

@@ -9,13 +9,12 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
-use txlog_client::frame::{Code, Produced, RECORD_OVERHEAD, Request, Response, VERSION_MIN};
+use txlog_client::frame::{Code, RECORD_OVERHEAD, Request, Response, VERSION_MIN};
 use txlog_client::wire::FrameReader;
 
 use super::Context;
 use super::answers::{Answer, last, refused_with};
 use super::connection::{Asked, End, Fault, next_request};
-use super::gaps::Gaps;
 use super::login::Login;
 use super::logs::Lease;
 use super::lookups::Lookup;
@@ -24,6 +23,7 @@ use super::peers::Peer;
 use super::queue::{Append, Awaited, Ordered, Tail};
 use super::reads::{self, Reading};
 use super::stream::ReadHalf;
+use crate::log::gaps::Gaps;
 use crate::log::{Batch, ReadLimits, Stored};
 use crate::store::{Identity, Store, StoreError};
 
@@ -38,13 +38,6 @@ impl Appended {
         match self {
             Appended::Record(payload) => payload.len(),
             Appended::Batch(batch) => batch.bytes(),
-        }
-    }
-
-    fn produced(&self) -> Option<Produced> {
-        match self {
-            Appended::Record(_) => None,
-            Appended::Batch(batch) => batch.producer,
         }
     }
 }
@@ -80,7 +73,8 @@ pub(super) struct Requests<S: Store> {
     pub(super) reads: Arc<Semaphore>,
     /// The connection's share of the memory for reads.
     pub(super) share: Arc<Semaphore>,
-    pub(super) gaps: Arc<Gaps>,
+    /// Where what its producers have sent has gaps.
+    pub(super) gaps: Gaps,
     pub(super) ordered: Tail<Submitted<S>>,
     pub(super) others: mpsc::Sender<Answer>,
     /// Dropped when no more requests are taken: then reads stop waiting for new records.
@@ -218,7 +212,6 @@ impl<S: Store> Requests<S> {
         };
         let began = Instant::now();
         let (is_batch, bytes) = (matches!(appended, Appended::Batch(_)), appended.bytes());
-        let produced = appended.produced();
         let submitting = self.submit(appended);
         let submitted = while_pending(submitting, |pending| {
             self.peer.submitting(pending.then_some(began));
@@ -230,7 +223,6 @@ impl<S: Store> Requests<S> {
                 record: Awaited::Pending(record),
                 bytes,
                 is_batch,
-                produced,
                 began,
                 is_front: false,
                 _room: room,
@@ -262,14 +254,18 @@ impl<S: Store> Requests<S> {
         store.submit(payload).await.map(Submitted::Record)
     }
 
-    /// Submits records, unless they are behind others that were refused.
+    /// Submits records, unless others before them have to come again.
     async fn submit_batch(&self, batch: Batch) -> Result<S::PendingBatch, StoreError> {
         let Some(produced) = batch.producer else {
             return self.log.store.submit_batch(batch).await;
         };
         self.gaps.pass(produced)?;
-        let submitted = self.log.store.submit_batch(batch).await;
-        submitted.inspect_err(|error| self.gaps.refused(produced, error.code))
+        let submitted = self.log.store.submit_batch(batch.behind(self.gaps.clone()));
+        submitted.await.inspect_err(|error| {
+            if error.may_pass() {
+                self.gaps.refused(produced);
+            }
+        })
     }
 
     async fn begin_read(&self, reading: Reading) {
@@ -410,3 +406,6 @@ fn empty(id: u64, next: u64) -> Response {
         records: Vec::new(),
     }
 }
+
+#[cfg(test)]
+mod tests;

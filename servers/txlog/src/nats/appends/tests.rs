@@ -5,6 +5,7 @@ use tokio::sync::Semaphore;
 use txlog_client::frame::MAY_PASS;
 
 use super::*;
+use crate::log::gaps::Gaps;
 use crate::nats::stream::Info;
 
 const LONG: Duration = Duration::from_secs(600);
@@ -30,7 +31,14 @@ fn room() -> Room {
 
 fn add(appends: &Appends, payload: &'static str) -> oneshot::Receiver<Outcome> {
     let payload = Bytes::from_static(payload.as_bytes());
-    appends.add(payload, (None, None), None, room())
+    appends.add(payload, (None, None), None, room()).unwrap()
+}
+
+fn numbered(producer: u128, number: u64, gaps: &Gaps) -> Option<Numbered> {
+    Some(Numbered {
+        produced: Produced { producer, number },
+        gaps: Some(gaps.clone()),
+    })
 }
 
 /// Sends all that are to be sent over a connection.
@@ -164,7 +172,8 @@ fn what_was_sent_before_is_not_said_to_be_refused_for_good() {
 fn a_record_that_was_to_get_another_number_hears_of_the_next_one() {
     let appends = appends(LONG, LONG);
     let payload = Bytes::from_static(b"fifth");
-    let mut end = appends.add(payload, (None, Some(5)), None, room());
+    let end = appends.add(payload, (None, Some(5)), None, room());
+    let mut end = end.unwrap();
     assert_eq!(appends.next_after(0, 1).unwrap().expected, Some(5));
     let refusal = "{\"error\":{\"code\":400,\"err_code\":10071,\
         \"description\":\"wrong last sequence: 7\"}}";
@@ -185,11 +194,9 @@ fn what_a_producer_repeats_is_not_sent_when_nats_may_have_forgotten_it() {
         age_max: Duration::ZERO,
     };
     let payload = Bytes::from_static(b"again");
-    let produced = Some(Produced {
-        producer: 7,
-        number: 0,
-    });
-    let mut repeated = appends.add(payload, (produced, None), Some(copies), room());
+    let produced = numbered(7, 0, &Gaps::default());
+    let repeated = appends.add(payload, (produced, None), Some(copies), room());
+    let mut repeated = repeated.unwrap();
     let mut first = add(&appends, "first");
     assert_eq!(send(&appends, 1), ["first"]);
     let error = repeated.try_recv().unwrap().unwrap_err();
@@ -204,17 +211,18 @@ fn what_a_producer_repeats_is_not_sent_when_nats_may_have_forgotten_it() {
 fn what_waits_is_not_sent_when_nats_knows_ids_for_a_shorter_time_than_it_did() {
     let minutes = |count: u64| Duration::from_secs(60 * count);
     let appends = appends(minutes(10), LONG);
-    let produced = |number| {
-        Some(Produced {
-            producer: 7,
-            number,
-        })
-    };
-    let repeated = |number, age_max| {
+    let gaps = Gaps::default();
+    let repeated = |producer, age_max| {
         let at = Instant::now();
         let payload = Bytes::from_static(b"again");
         let copies = Some(Copies { at, age_max });
-        appends.add(payload, (produced(number), None), copies, room())
+        let added = appends.add(
+            payload,
+            (numbered(producer, 0, &gaps), None),
+            copies,
+            room(),
+        );
+        added.unwrap()
     };
     let mut sent = add(&appends, "sent");
     send(&appends, 1);
@@ -239,21 +247,99 @@ fn what_waits_is_not_sent_when_nats_knows_ids_for_a_shorter_time_than_it_did() {
     newest.try_recv().unwrap_err();
 }
 
+/// Records of one connection, and of another.
+struct Lines {
+    appends: Appends,
+    here: Gaps,
+    elsewhere: Gaps,
+}
+
+impl Lines {
+    fn new(repeat_max: Duration, answer_max: Duration) -> Self {
+        Self {
+            appends: appends(repeat_max, answer_max),
+            here: Gaps::default(),
+            elsewhere: Gaps::default(),
+        }
+    }
+
+    fn add(&self, producer: u128, number: u64) -> oneshot::Receiver<Outcome> {
+        self.try_add(producer, number, &self.here).unwrap()
+    }
+
+    fn try_add(
+        &self,
+        producer: u128,
+        number: u64,
+        gaps: &Gaps,
+    ) -> Result<oneshot::Receiver<Outcome>, StoreError> {
+        let numbered = numbered(producer, number, gaps);
+        let payload = Bytes::from(format!("{producer}.{number}"));
+        self.appends.add(payload, (numbered, None), None, room())
+    }
+
+    /// What comes now behind a record that has to come again.
+    fn refuses(&self, producer: u128, number: u64) {
+        let error = self.try_add(producer, number, &self.here).unwrap_err();
+        assert_eq!(error.code, Code::ProducerGap, "{}", error.text);
+        self.try_add(producer, number, &self.elsewhere).unwrap();
+    }
+}
+
+fn given_up(mut outcome: oneshot::Receiver<Outcome>) -> StoreError {
+    outcome.try_recv().unwrap().unwrap_err()
+}
+
 #[test]
 fn what_a_producer_sent_behind_a_record_that_is_given_up_is_given_up_as_well() {
-    let appends = appends(LONG, Duration::from_millis(50));
-    let add = |producer, number| {
-        let produced = Some(Produced { producer, number });
-        appends.add(Bytes::new(), (produced, None), None, room())
-    };
-    let mut first = add(1, 0);
+    let lines = Lines::new(LONG, Duration::from_millis(50));
+    let first = lines.add(1, 0);
     std::thread::sleep(Duration::from_millis(60));
-    let (mut second, mut other) = (add(1, 1), add(2, 1));
-    assert!(appends.expire().is_some(), "the other one is waited for");
-    let error = first.try_recv().unwrap().unwrap_err().text;
-    assert!(error.contains("did not acknowledge"), "{error}");
-    let error = second.try_recv().unwrap().unwrap_err().text;
-    assert!(error.contains("before it was given up"), "{error}");
-    other.try_recv().unwrap_err();
-    assert_eq!(send(&appends, 1).len(), 1);
+    let (second, other) = (lines.add(1, 1), lines.add(2, 1));
+    let elsewhere = lines.try_add(1, 0, &lines.elsewhere).unwrap();
+    assert!(lines.appends.expire().is_some(), "others are waited for");
+    assert!(given_up(first).text.contains("did not acknowledge"));
+    let error = given_up(second);
+    assert!(
+        error.text.contains("before it was given up"),
+        "{}",
+        error.text
+    );
+    assert_eq!(error.code, Code::LogFailedBefore, "it was not sent");
+    lines.refuses(1, 2);
+    assert_eq!(send(&lines.appends, 1), ["2.1", "1.0", "1.2"]);
+    drop((other, elsewhere));
+}
+
+#[test]
+fn what_is_behind_a_record_that_nats_may_have_forgotten_is_not_sent_before_it() {
+    let lines = Lines::new(Duration::ZERO, LONG);
+    let first = lines.add(1, 0);
+    assert_eq!(send(&lines.appends, 1), ["1.0"]);
+    std::thread::sleep(Duration::from_millis(1));
+    let behind = [lines.add(1, 1), lines.add(1, 2)];
+    let other = lines.add(2, 1);
+    let last = lines.add(1, 3);
+    assert_eq!(send(&lines.appends, 2), ["2.1"]);
+    assert_eq!(given_up(first).code, Code::LogFailed);
+    for outcome in behind.into_iter().chain([last]) {
+        assert_eq!(given_up(outcome).code, Code::LogFailedBefore);
+    }
+    lines.refuses(1, 4);
+    drop(other);
+}
+
+#[test]
+fn what_is_behind_a_record_that_nats_refused_is_not_sent_unless_it_was() {
+    let lines = Lines::new(LONG, LONG);
+    let (first, sent) = (lines.add(1, 0), lines.add(1, 1));
+    assert_eq!(send(&lines.appends, 1), ["1.0", "1.1"]);
+    let (other, unsent) = (lines.add(2, 1), lines.add(1, 2));
+    lines.appends.answered(1, 1, &answer(REFUSAL));
+    assert_eq!(given_up(first).code, Code::LogFailed);
+    assert_eq!(given_up(unsent).code, Code::LogFailedBefore);
+    lines.refuses(1, 3);
+    // NATS may have it by now.
+    assert_eq!(send(&lines.appends, 2), ["1.1", "2.1", "1.3"]);
+    drop((sent, other));
 }

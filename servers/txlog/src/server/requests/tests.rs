@@ -1,60 +1,16 @@
 //! Producers' records in their order, whatever their store refuses.
 
 use std::future::{Ready, pending, ready};
-use std::sync::Arc;
+use std::sync::Mutex;
 
-use bytes::Bytes;
 use evenkeel::runtime::Runtime;
 use tokio::sync::oneshot;
-use txlog_client::frame::MAY_PASS;
+use txlog_client::frame::{MAY_PASS, Produced};
 use txlog_client::{Connect, Session, SessionOptions};
 
 use super::super::{Server, ServerConfig};
 use super::*;
-use crate::log::{Batch, ReadLimits, Stored};
-use crate::store::{Found, Identity, Store};
-
-fn produced(producer: u128, number: u64) -> Produced {
-    Produced { producer, number }
-}
-
-#[test]
-fn what_is_behind_a_refused_record_does_not_pass_before_that_has_come_again() {
-    let gaps = Gaps::default();
-    gaps.pass(produced(1, 4)).unwrap();
-    gaps.refused(produced(1, 5), Code::LogFailedBefore);
-    gaps.refused(produced(1, 6), Code::LogFailedBefore);
-    let error = gaps.pass(produced(1, 6)).unwrap_err();
-    assert_eq!(
-        (error.code, error.numbers),
-        (Code::ProducerGap, Some([5, 0]))
-    );
-    // Others have nothing to do with it.
-    gaps.pass(produced(2, 6)).unwrap();
-    gaps.pass(produced(1, 5)).unwrap();
-    gaps.pass(produced(1, 6)).unwrap();
-}
-
-#[test]
-fn what_is_not_repeated_leaves_no_gap() {
-    let gaps = Gaps::default();
-    for code in [Code::RecordTooLarge, Code::NotExpected, Code::ProducerGap] {
-        gaps.refused(produced(1, 5), code);
-        gaps.pass(produced(1, 6)).unwrap();
-    }
-}
-
-#[test]
-fn no_more_producers_are_known_than_may_be() {
-    let gaps = Gaps::default();
-    let producers = 1..=PRODUCERS_MAX as u128 + 1;
-    for producer in producers.clone() {
-        gaps.refused(produced(producer, 1), Code::LogFailed);
-    }
-    assert_eq!(gaps.lock().len(), PRODUCERS_MAX);
-    gaps.pass(produced(1, 2)).unwrap();
-    gaps.pass(produced(*producers.end(), 2)).unwrap_err();
-}
+use crate::store::Found;
 
 /// A store that knows no numbers of producers, as NATS, and is away for every seventh record.
 #[derive(Clone, Default)]
