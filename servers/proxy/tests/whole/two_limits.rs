@@ -167,6 +167,23 @@ fn pings_and_settings_without_end_end_their_connection() {
 }
 
 #[test]
+fn a_flood_is_told_so_though_its_connection_ends_anyway() {
+    let origin = TwoOrigin::serving(100, |_, mut respond, _| async move {
+        let _ = std::future::poll_fn(|cx| respond.poll_reset(cx)).await;
+    });
+    let mut proxy = Proxy::start(&web_two("h2 = { controls_max = 20 }", "", &[&origin]));
+    let mut client = Frames::connect(proxy.address("web"), &[]);
+    client.get(1, &[]);
+    until("it is there", || origin.requests() == 1);
+    proxy.signal("TERM");
+    assert_eq!(client.goaway(), 0, "no error");
+    client.send(&frame(PING, 0, 0, &[0; 8]).repeat(40));
+    assert_eq!(client.goaway(), ENHANCE_YOUR_CALM);
+    client.ended();
+    assert!(proxy.ended().success());
+}
+
+#[test]
 fn a_head_without_end_ends_its_connection() {
     let line = literal("x-more", &"x".repeat(1_000));
     let begin = block("GET", &[]);

@@ -185,6 +185,7 @@ async fn streams(
         line,
         tasks: JoinSet::new(),
         is_ending: false,
+        is_flooded: false,
         idle_until: Instant::now() + times.head,
     };
     loop {
@@ -236,6 +237,8 @@ struct Serving<'a> {
     tasks: JoinSet<()>,
     /// It takes no more requests.
     is_ending: bool,
+    /// It was told that it sends too much of no use.
+    is_flooded: bool,
     /// When it ends, if there is no request.
     idle_until: Instant,
 }
@@ -249,7 +252,7 @@ impl Serving<'_> {
             Event::Accepted(Some(Err(error))) => {
                 // By h2: a head without end, or too many frames without data.
                 let is_calmed = error.reason() == Some(Reason::ENHANCE_YOUR_CALM);
-                if is_calmed && error.is_library() && !self.is_ending {
+                if is_calmed && error.is_library() && !self.is_flooded {
                     self.front.counters.refused.one();
                 }
                 return Some(End::Said);
@@ -259,7 +262,8 @@ impl Serving<'_> {
                 sessions::rests();
                 self.rests();
             }
-            Event::Flooded if !self.is_ending => {
+            Event::Flooded if !self.is_flooded => {
+                self.is_flooded = true;
                 self.front.counters.refused.one();
                 let what = "a client of HTTP/2 sends too many frames of no use";
                 self.front.complain(&what);
