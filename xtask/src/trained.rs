@@ -20,8 +20,11 @@ pub(crate) fn run() -> Result<()> {
         .context("the client of HTTP/2 is missing: install nghttp2-client")?;
     let folder = cargo::target_dir().join("trained");
     let counts = folder.join("counts");
-    if counts.exists() {
-        std::fs::remove_dir_all(&counts)?;
+    // What was built by other counts is not taken for built: cargo does not look into them.
+    for old in [&counts, &folder.join("program")] {
+        if old.exists() {
+            std::fs::remove_dir_all(old)?;
+        }
     }
     let build = |name: &str, flag: &str, file: &Path| -> Result<PathBuf> {
         let folder = folder.join(name);
@@ -38,8 +41,12 @@ pub(crate) fn run() -> Result<()> {
     let counting = build("counting", "-Cprofile-generate", &counts)?;
     println!("2/3 what it does most");
     let counting = counting.to_str().context("it was given to cargo")?;
+    let file = counts.join("%m_%p.profraw");
+    let file = file.to_str().context("it was given to cargo")?;
     Cargo::new("bench --package proxy --bench beside_haproxy -- --learn --program")
         .arg(counting)
+        // A file that somebody has named for all programs is not meant for this one.
+        .env("LLVM_PROFILE_FILE", file)
         .run()?;
     let counted = folder.join("counted.profdata");
     merge(&merger, &counts, &counted)?;
