@@ -11,6 +11,7 @@
 //! record that is yet to be repeated.
 
 use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use txlog_client::frame::Produced;
@@ -26,11 +27,6 @@ const PRODUCERS_MAX: usize = 16;
 pub(crate) struct Gaps(Arc<Mutex<VecDeque<Produced>>>);
 
 impl Gaps {
-    /// Which connection's.
-    pub(crate) fn id(&self) -> usize {
-        Arc::as_ptr(&self.0).addr()
-    }
-
     /// A record was refused, and is to be repeated.
     pub(crate) fn refused(&self, produced: Produced) {
         let mut gaps = self.lock();
@@ -77,6 +73,12 @@ impl PartialEq for Gaps {
 }
 
 impl Eq for Gaps {}
+
+impl Hash for Gaps {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.0).hash(state);
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -36,11 +36,11 @@ impl Numbered {
 
     /// Whose it is, over which connection.
     fn line(&self) -> Line {
-        (self.produced.producer, self.gaps.as_ref().map(Gaps::id))
+        (self.produced.producer, self.gaps.clone())
     }
 }
 
-type Line = (u128, Option<usize>);
+type Line = (u128, Option<Gaps>);
 
 /// Which records are given up. All of it is done with the lock that new ones need as well, so that
 /// none comes between.
