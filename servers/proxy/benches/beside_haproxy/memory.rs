@@ -47,11 +47,11 @@ fn kept(_: &Machine, proxy: &Proxy) -> Result<f64> {
         Ok(kept)
     };
     let first = one(&mut buffer)?;
-    let before = proxy.resident_bytes()?;
+    let before = proxy.own_bytes()?;
     let all: Result<Vec<_>> = (0..CONNECTIONS).map(|_| one(&mut buffer)).collect();
     let all = (first, all?);
     thread::sleep(SETTLED);
-    let more = proxy.resident_bytes()? - before;
+    let more = proxy.own_bytes()? - before;
     drop(all);
     Ok(more / CONNECTIONS as f64)
 }
@@ -80,10 +80,10 @@ fn silent(machine: &Machine, proxy: &Proxy) -> Result<f64> {
         Ok(())
     };
     grow(1)?;
-    let before = proxy.resident_bytes()?;
+    let before = proxy.own_bytes()?;
     grow(CONNECTIONS + 1)?;
     thread::sleep(SETTLED);
-    let more = proxy.resident_bytes()? - before;
+    let more = proxy.own_bytes()? - before;
     drop(all);
     machine.origins.let_go();
     Ok(more / CONNECTIONS as f64)

@@ -339,11 +339,14 @@ impl Proxy {
         Ok(Duration::from(used).as_secs_f64() * 1e6)
     }
 
-    /// The memory that it has in use, in bytes.
-    pub(crate) fn resident_bytes(&self) -> Result<f64> {
+    /// The memory that it has of its own, in bytes: pages of the program's file are none of a
+    /// connection's.
+    pub(crate) fn own_bytes(&self) -> Result<f64> {
         let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", self.child.id()))?;
-        let line = text.lines().find_map(|line| line.strip_prefix("Rss:"));
-        let kib = line.ok_or("the system does not say what is resident")?;
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("Anonymous:"));
+        let kib = line.ok_or("the system does not say what memory a process has of its own")?;
         let kib: f64 = kib.trim().trim_end_matches(" kB").parse()?;
         Ok(kib * 1_024.0)
     }
