@@ -30,6 +30,10 @@ struct Copied {
 
 impl Copied {
     fn begin(directory: &Path, store: &Store) -> Self {
+        Self::begin_with(directory, store, Duration::from_secs(20))
+    }
+
+    fn begin_with(directory: &Path, store: &Store, patience: Duration) -> Self {
         let credentials = directory.join("s3.toml");
         std::fs::write(&credentials, "access_key = \"a\"\nsecret_key = \"s\"\n").unwrap();
         let settings = tier::Settings {
@@ -40,7 +44,7 @@ impl Copied {
             credentials: Some(credentials),
             memory: 256 << 10,
             part_bytes: 64 << 10,
-            patience: Duration::from_millis(300),
+            patience,
             retry_max: Duration::from_millis(20),
         };
         let tier = Arc::new(Tier::new("store", &settings).unwrap());
@@ -156,7 +160,8 @@ fn what_was_copied_is_played_when_the_disk_has_it_no_longer() {
 fn what_a_store_does_not_take_waits_on_the_disk() {
     let (directory, store) = (tempfile::tempdir().unwrap(), Store::start());
     runtime().block_on(async {
-        let copied = Copied::begin(directory.path(), &store);
+        let patience = Duration::from_millis(300);
+        let copied = Copied::begin_with(directory.path(), &store, patience);
         let mut camera = copied.sender();
         let from = now_ms() - 1_000;
         let mut segments = 0;

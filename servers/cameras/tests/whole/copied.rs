@@ -54,7 +54,7 @@ fn fragments(program: &Program, around: &str) -> usize {
 fn a_program_copies_to_a_store_and_plays_from_it() {
     let (disk, store, simulator) = (tempfile::tempdir().unwrap(), Store::start(), simulator());
     let address = store.address.to_string();
-    let mut program = copying(disk.path(), (&address, "300ms"), &simulator.url(0));
+    let mut program = copying(disk.path(), (&address, "10s"), &simulator.url(0));
     until("some are copied", || {
         tier(&program)["copied"].as_u64() > Some(3)
     });

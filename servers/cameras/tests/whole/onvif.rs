@@ -167,7 +167,7 @@ fn cameras_are_found() {
             "--from",
             "127.0.0.1",
             "--wait-ms",
-            "500",
+            "3000",
             "--to",
         ])
         .arg(address.to_string())

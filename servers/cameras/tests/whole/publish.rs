@@ -201,7 +201,7 @@ fn datagrams_of_a_publisher_are_put_into_order() {
             .iter()
             .for_each(|packet| send(packet));
         // The second round of packets comes twice, which is seen too.
-        program.camera("gate")["details"]["ingest"]["lost"] == 1
+        program.camera("gate")["details"]["ingest"]["lost"].as_u64() > Some(0)
     });
     assert_eq!(publisher.ask("TEARDOWN", &url, "").status, 200);
     viewer.ended();

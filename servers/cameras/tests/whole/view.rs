@@ -102,7 +102,7 @@ fn a_viewer_that_takes_nothing_holds_up_nobody_and_is_dropped() {
         "[camera.gate]\nurl = {:?}\ndelivery = \"5ms\"\n",
         simulator.url(0)
     );
-    let program = Program::start_with("patience = \"500ms\"", &config);
+    let program = Program::start_with("patience = \"3s\"", &config);
     let mut stuck = program.watch("gate");
     let mut good = program.watch("gate");
     let mut last = good.media().sequence();

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::support::{Authority, Client, Issued, Origin, Proxy, web};
+use super::support::{Authority, Client, Issued, Origin, Proxy, until, web};
 
 /// Longer than until the year 2099, and not as long as until 4096.
 const WARNING: &str = "expiry_warning = \"40000d\"";
@@ -72,6 +72,7 @@ fn operators_are_told_of_certificates_that_end_soon() {
     proxy.until_said("listener old: its certificate has expired: a.example, until 2001-01-01");
     proxy.until_said("pool app: its certificate expires in ");
     proxy.ctl("reload");
+    until("it is told again", || told("listener soon").len() > 2);
     let said = told("listener soon");
     assert_eq!(said.len(), 3, "it was read, and told of twice: {said:?}");
     for whose in ["listener good", "listener late"] {
@@ -80,6 +81,7 @@ fn operators_are_told_of_certificates_that_end_soon() {
     // One in its place is not told of.
     all.authority.issue("soon", &NAMES);
     proxy.ctl("reload");
+    until("it is read", || told("listener soon").len() > 3);
     let said = told("listener soon");
     assert!(
         said.len() == 4 && said[3].contains("until 4096-"),

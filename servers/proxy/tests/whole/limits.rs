@@ -46,7 +46,7 @@ fn a_head_that_comes_in_drops_is_not_waited_for() {
     let mut sender = client.stream.try_clone().unwrap();
     let dripping = std::thread::spawn(move || {
         while sender.write_all(b"X: y\r\n").is_ok() {
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::thread::sleep(std::time::Duration::from_millis(100));
         }
     });
     let answer = client.answer();

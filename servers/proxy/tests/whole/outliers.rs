@@ -29,8 +29,7 @@ fn a_server_that_fails_is_ejected_and_comes_back_when_it_is_good_again() {
     while failures < 3 {
         failures += usize::from(client.get("/").status == 500);
     }
-    assert_eq!(proxy.stat("app/s0", "ejections"), 1);
-    assert_eq!(proxy.row("app/s0")["status"], "EJECTED");
+    until("it is ejected", || proxy.stat("app/s0", "ejections") == 1);
     proxy.until_said("server app/s0 is ejected for 50ms");
     // One request at a time tries it again, and fails.
     until("it was tried and ejected again", || {
@@ -94,6 +93,9 @@ fn a_backup_serves_while_the_others_are_ejected() {
     let proxy = Proxy::start(&config);
     let mut client = proxy.connect();
     assert_eq!(client.get("/").status, 503);
+    until("it is ejected", || {
+        proxy.row("app/s0")["status"] == "EJECTED"
+    });
     let mut client = proxy.connect();
     assert_eq!(client.get("/").text(), "backup");
 }
@@ -120,6 +122,7 @@ fn a_pool_does_no_more_at_a_time_than_it_may() {
         });
     }
     let asked = |origins: &[Origin; 2]| origins.iter().map(|it| it.asked().len()).sum::<usize>();
+    until("one is asked", || asked(&origins) > 0);
     assert_eq!(asked(&origins), 1);
     for (number, client) in clients.iter_mut().enumerate() {
         release.send(()).unwrap();

@@ -455,16 +455,16 @@ fn says(text: &str, expected: &[(i32, &str)]) {
 fn a_handshake_that_stalls_is_given_up() {
     let (authority, issued) = a_certificate();
     let origin = Origin::named("x");
-    let proxy = Proxy::start(&over_tls(&issued, "timeouts.handshake = \"50ms\"", &origin));
+    let proxy = Proxy::start(&over_tls(&issued, "timeouts.handshake = \"1s\"", &origin));
     let mut client = Client::connect(proxy.address("web"));
     client.send(HALF_HELLO);
     client.ended();
-    proxy.until_said("no handshake within 50ms, timeouts.handshake");
+    proxy.until_said("no handshake within 1s, timeouts.handshake");
     // One that says nothing is no failure, and neither is one that has shaken hands.
     drop(Client::connect(proxy.address("web")));
     let mut client = Trust::of(&authority).connect(proxy.address("web"), "a.example");
     client.certificate();
-    std::thread::sleep(std::time::Duration::from_millis(200));
+    std::thread::sleep(std::time::Duration::from_millis(1_200));
     assert_eq!(client.get("/").text(), "x");
     until("its place is free", || {
         proxy.ctl("show info").contains("CurrTlsHandshakes: 0\n")

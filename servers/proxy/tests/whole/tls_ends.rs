@@ -33,8 +33,10 @@ fn each_direction_of_tcp_passes_whole_and_ends_for_itself() {
     client.send(pattern(700_001));
     client.finish();
     assert!(client.rest() == pattern(900_003), "with TLS's own end");
-    assert_eq!(proxy.stat("app/s0", "bin"), 700_001);
-    assert_eq!(proxy.stat("web/FRONTEND", "bout"), 900_003);
+    // They are counted a moment after they have passed.
+    until("they are counted", || {
+        proxy.stat("app/s0", "bin") == 700_001 && proxy.stat("web/FRONTEND", "bout") == 900_003
+    });
 }
 
 #[test]

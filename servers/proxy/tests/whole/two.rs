@@ -1,10 +1,12 @@
 //! HTTP/2 with clients, with servers, and with both.
 
+use std::sync::Arc;
+
 use ::http::{HeaderMap, Method};
 use bytes::Bytes;
 
 use super::support::frames::{self, Frames};
-use super::support::two::{TwoClient, TwoOrigin, give, moment, request, run, web_two, whole};
+use super::support::two::{TwoClient, TwoOrigin, give, request, run, web_two, whole};
 use super::support::{Authority, Client, Origin, Proxy, Reply, Trust, pattern, until, web};
 
 fn trailers(name: &'static str, value: &str) -> HeaderMap {
@@ -247,16 +249,18 @@ fn a_server_that_says_goodbye_gets_another_connection() {
 
 #[test]
 fn the_end_of_the_proxy_lets_requests_come_to_theirs() {
-    let origin = TwoOrigin::serving(100, |_, mut respond, _| async move {
-        let mut stream = respond
-            .send_response(::http::Response::new(()), false)
-            .unwrap();
-        give(&mut stream, b"begun").await;
-        // A test's moment, in which the proxy is told to end.
-        for _ in 0..40 {
-            moment().await;
+    let told = Arc::new(tokio::sync::Notify::new());
+    let wait = Arc::clone(&told);
+    let origin = TwoOrigin::serving(100, move |_, mut respond, _| {
+        let wait = Arc::clone(&wait);
+        async move {
+            let mut stream = respond
+                .send_response(::http::Response::new(()), false)
+                .unwrap();
+            give(&mut stream, b"begun").await;
+            wait.notified().await;
+            drop(stream.send_data(Bytes::from_static(b", and ended"), true));
         }
-        drop(stream.send_data(Bytes::from_static(b", and ended"), true));
     });
     let mut proxy = Proxy::start(&web_two("", "", &[&origin]));
     let mut client = Frames::connect(proxy.address("web"), &[]);
@@ -264,6 +268,7 @@ fn the_end_of_the_proxy_lets_requests_come_to_theirs() {
     assert_eq!(client.until(frames::DATA).payload, b"begun");
     proxy.signal("TERM");
     assert_eq!(client.goaway(), 0, "no error");
+    told.notify_one();
     let last = client.until(frames::DATA);
     assert_eq!(last.payload, b", and ended");
     assert_eq!(last.flags & frames::END_STREAM, frames::END_STREAM);

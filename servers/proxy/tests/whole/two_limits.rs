@@ -209,9 +209,13 @@ fn a_client_that_takes_nothing_is_given_up() {
     assert_eq!(reset.stream, 1);
     let mut client = Frames::connect(proxy.address("web"), &[(4, 1 << 30)]);
     client.frame(WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes());
-    for stream in 0..40 {
-        client.get(2 * stream + 1, &[]);
-    }
+    // At once, as nothing is read of the socket.
+    let get = |stream: u32| {
+        let block = block("GET", &[]);
+        frame(HEADERS, END_STREAM | END_HEADERS, stream, &block)
+    };
+    let all: Vec<u8> = (0..40).flat_map(|stream| get(2 * stream + 1)).collect();
+    client.send(&all);
     until("they are given up", || {
         proxy.stat("app/s0", "scur") == 0 && proxy.stat("web/FRONTEND", "req_tot") == 41
     });

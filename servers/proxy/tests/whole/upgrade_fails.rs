@@ -19,7 +19,8 @@ fn fails(proxy: &Proxy, said: &str) {
 fn whatever_becomes_of_the_next_process_the_old_one_goes_on() {
     let origin = Origin::named("x");
     let config = web("", "", &[&origin]);
-    let mut proxy = Proxy::start_with("upgrade_timeout = \"300ms\"", &config);
+    let (long, short) = ("upgrade_timeout = \"30s\"", "upgrade_timeout = \"300ms\"");
+    let mut proxy = Proxy::start_with(long, &config);
     let before = proxy.serving();
     let mut kept = proxy.connect();
     assert_eq!(kept.get("/").text(), "x");
@@ -40,7 +41,11 @@ fn whatever_becomes_of_the_next_process_the_old_one_goes_on() {
     ));
     fails(&proxy, "the new process");
     proxy.program_becomes(Some("exec sleep 100"));
+    proxy.edit(long, short);
+    proxy.ctl("reload");
     fails(&proxy, "did not serve within 300ms");
+    proxy.edit(short, long);
+    proxy.ctl("reload");
     std::fs::rename(proxy.path("program"), proxy.path("moved")).unwrap();
     fails(&proxy, "cannot start");
     std::fs::rename(proxy.path("moved"), proxy.path("program")).unwrap();

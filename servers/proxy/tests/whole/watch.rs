@@ -20,7 +20,7 @@ fn a_configuration_that_changes_is_read_again() {
     until("it was read", || proxy.connect().get("/").text() == "one");
     // One that is wrong is said once, and changes nothing.
     proxy.edit("mode = \"http\"", "mode = \"htp\"");
-    proxy.until_said("a file has changed: ");
+    proxy.until_said("unknown variant `htp`");
     assert_eq!(proxy.connect().get("/").text(), "one");
     // And then it is mended.
     proxy.edit("mode = \"htp\"", "mode = \"http\"");

@@ -387,7 +387,7 @@ fn a_refusal_that_may_pass_is_repeated_and_another_concerns_its_records_alone() 
 #[test]
 fn a_session_gives_up_in_time_and_says_what_it_knows() {
     let options = SessionOptions {
-        give_up_after: WHILE * 4,
+        give_up_after: WHILE * 20,
         ..options()
     };
     with(Supports::Batches, options, |session, fake| async move {

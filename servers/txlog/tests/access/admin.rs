@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::support::certificates::{Authority, security};
-use crate::support::memory::{Faults, MemoryDisk};
+use crate::support::memory::{MemoryDisk, append_that_fails};
 use crate::support::program::Server as Program;
 use crate::support::secured::{TokenFile, hello_with, secret};
 use crate::support::served::{Raw, append};
@@ -325,11 +325,7 @@ fn a_server_whose_log_takes_no_records_is_unhealthy() {
             .unwrap();
         client.append("durable").await.unwrap();
         assert_eq!(get(admin, "/healthz").await, (200, "ok\n".to_owned()));
-        disk.set_faults(Faults {
-            syncs: Some((0, 28)),
-            ..Faults::default()
-        });
-        client.append("lost").await.unwrap_err();
+        append_that_fails(&client, disk, 28).await;
         let (status, body) = get(admin, "/healthz").await;
         assert_eq!(status, 503);
         assert!(body.contains("the log without a name"), "{body}");

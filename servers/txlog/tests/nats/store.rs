@@ -1,5 +1,6 @@
 //! A JetStream as the store. Needs `nats-server`; without it, the tests say so and pass.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::support::nats::{Nats, free_port, run};
@@ -157,8 +158,9 @@ fn what_was_acknowledged_is_there_when_nats_comes_back() {
         };
         let store = NatsStore::connect(config).await.unwrap();
         let mut tasks = JoinSet::new();
+        let first = Arc::new(tokio::sync::Notify::new());
         for task in 0..4 {
-            let store = store.clone();
+            let (store, first) = (store.clone(), Arc::clone(&first));
             tasks.spawn(async move {
                 let mut durable = Vec::new();
                 for number in 0.. {
@@ -170,10 +172,12 @@ fn what_was_acknowledged_is_there_when_nats_comes_back() {
                         Ok(sequence) => durable.push((sequence, payload)),
                         Err(_) => break,
                     }
+                    first.notify_one();
                 }
                 durable
             });
         }
+        first.notified().await;
         evenkeel::time::sleep(Duration::from_millis(200)).await;
         drop(nats);
         let mut durable = Vec::new();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::held::Held;
-use crate::support::memory::Faults;
+use crate::support::memory::{Faults, append_that_fails};
 use crate::support::served::{Raw, append, serving, serving_store};
 use crate::support::{LIMIT, run};
 use bytes::BytesMut;
@@ -27,11 +27,7 @@ fn a_log_that_failed_is_not_writable_though_it_answers_pings() {
         client.append("durable").await.unwrap();
         let health = client.health(AMPLE).await.unwrap();
         assert!(health.writable && health.took.is_some(), "{health:?}");
-        disk.set_faults(Faults {
-            syncs: Some((0, 28)),
-            ..Faults::default()
-        });
-        client.append("lost").await.unwrap_err();
+        append_that_fails(&client, &disk, 28).await;
         let other = Client::connect(address).await.unwrap();
         for client in [&client, &other] {
             client.ping().await.unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::support::memory::{Faults, MemoryDisk};
+use crate::support::memory::{MemoryDisk, append_that_fails};
 use crate::support::served::{Raw, append, hello, serving, serving_log};
 use crate::support::{LIMIT, Random, rounds, run, small};
 use bytes::{Bytes, BytesMut};
@@ -255,7 +255,7 @@ fn what_is_too_much_is_refused() {
 #[test]
 fn who_stalls_within_a_frame_is_closed_and_who_rests_between_frames_is_not() {
     let config = ServerConfig {
-        stall_max: Duration::from_millis(100),
+        stall_max: Duration::from_secs(1),
         ..ServerConfig::default()
     };
     serving(config, |address, _| async move {
@@ -275,14 +275,10 @@ fn a_failing_disk_is_said_to_who_appends_and_what_is_durable_can_be_read() {
     serving(ServerConfig::default(), |address, disk| async move {
         let client = Client::connect(address.to_string()).await.unwrap();
         client.append("durable").await.unwrap();
-        disk.set_faults(Faults {
-            syncs: Some((0, 5)),
-            ..Faults::default()
-        });
+        let (first, stored) = append_that_fails(&client, &disk, 5).await;
         // The second one is surely not in it.
-        let codes = [Code::LogFailed, Code::LogFailedBefore];
-        for code in codes {
-            let error = client.append("lost").await.unwrap_err();
+        let second = client.append("lost").await.unwrap_err();
+        for (error, code) in [(first, Code::LogFailed), (second, Code::LogFailedBefore)] {
             assert_eq!(error.code(), Some(code), "{error}");
             // A client cannot open the file again.
             let words = error.to_string();
@@ -313,7 +309,7 @@ fn a_failing_disk_is_said_to_who_appends_and_what_is_durable_can_be_read() {
             "{answer:?}"
         );
         let (records, _) = client.read(0, Duration::ZERO).await.unwrap();
-        assert_eq!(records.len(), 1);
+        assert_eq!(records.len(), 1 + stored);
         client.ping().await.unwrap();
     });
 }

@@ -14,6 +14,7 @@ use evenkeel::fs::CommitFile;
 use evenkeel::task::yield_now;
 use evenkeel::time::sleep;
 use txlog::log::{Disk, DiskFile};
+use txlog_client::{Client, ClientError};
 
 use super::Random;
 
@@ -435,5 +436,25 @@ impl DiskFile for MemoryFile {
 
     async fn size(&self) -> io::Result<u64> {
         Ok(self.state()?.files[self.index].now.len() as u64)
+    }
+}
+
+/// Appends until a sync fails that makes a record durable, and is none of the upkeep's; how many
+/// records were stored before.
+pub(crate) async fn append_that_fails(
+    client: &Client,
+    disk: &MemoryDisk,
+    error: i32,
+) -> (ClientError, usize) {
+    let mut stored = 0;
+    loop {
+        disk.set_faults(Faults {
+            syncs: Some((0, error)),
+            ..Faults::default()
+        });
+        match client.append("lost").await {
+            Ok(_) => stored += 1,
+            Err(error) => return (error, stored),
+        }
     }
 }
