@@ -84,7 +84,8 @@ fn unix(path: &Path) -> Client<UnixStream> {
 /// Listeners of all sorts: `web`, `tls`, `raw`, and one on a Unix socket.
 fn everything(origin: &Origin, authority: &Authority, socket: &Path, more: &str) -> String {
     let certificate = authority.issue("web", &["a.example"]).config("certificate");
-    web(more, "", &[origin])
+    // One connection says nothing until another process has taken over.
+    web(&format!("timeouts.head = \"1m\"\n{more}"), "", &[origin])
         + &format!(
             "[listener.tls]\nbind = \"127.0.0.1:0\"\nmode = \"http\"\npool = \"app\"\n{more}\n\
              [listener.tls.tls]\n{certificate}\n\
