@@ -75,6 +75,10 @@ impl GivenUp {
 
     /// Gives up a record if it is behind one that has to come again.
     pub(super) fn add_behind(&mut self, id: u64, entry: &Entry) -> bool {
+        // Asked of each record that is sent, and nearly always so.
+        if self.first.is_empty() {
+            return false;
+        }
         let first = |numbered: &Numbered| self.first.get(&numbered.line()).copied();
         let is_behind = entry.produced.as_ref().is_some_and(|numbered| {
             first(numbered).is_some_and(|first| numbered.produced.number > first)
