@@ -58,7 +58,7 @@ use super::run_queues::received;
 use super::shares::{Choice, Shares, Spent};
 use super::stacks::PollId;
 use super::task::cell::{Header, Runnable};
-use state::{Bounds, GONE, LONG, State, Thread};
+use state::{Bounds, GONE, KEPT_WAITING, LONG, State, Thread};
 pub(crate) use state::{Doing, Running};
 
 mod state;
@@ -152,6 +152,7 @@ impl HeavyPool {
             blocked_limit,
             gone: clock.cycles_of(GONE),
             long: clock.cycles_of(LONG),
+            kept_waiting: clock.cycles_of(KEPT_WAITING),
         };
         let state = State::new(classes, bounds);
         Self {
@@ -228,6 +229,33 @@ impl HeavyPool {
     pub(crate) fn takes_suspects(&self) -> bool {
         // Relaxed: as above.
         self.takes_suspects.load(Ordering::Relaxed)
+    }
+
+    /// Whether a class would get on here if workers left their processors to it. It would not if
+    /// others serve it. Charges what the polls under way have used. True if the lock is taken, as
+    /// its holder may be who has to wait.
+    pub(crate) fn is_kept_waiting(&self, ledger: &Ledger, desks: &Desks, class: Class) -> bool {
+        let Some(mut state) = self.try_lock() else {
+            return true;
+        };
+        let cpu = |desk| desks.get(desk).try_ask_thread(thread::cpu_time).flatten();
+        let mut spent = Spent::new();
+        for thread in &mut state.threads {
+            if let Some(poll) = &mut thread.running
+                && poll.doing == Doing::Computes
+                && let Some(cpu) = cpu(thread.desk)
+            {
+                spent.add(poll.kind.class, self.clock.cycles_of(poll.charge(cpu)));
+            }
+        }
+        for (class, time) in spent.iter() {
+            state.charge(ledger, class, time);
+        }
+        let is_runnable = |desk| {
+            let asked = desks.get(desk).try_ask_thread(thread::is_runnable);
+            asked.flatten().unwrap_or(false)
+        };
+        state.is_kept_waiting(&self.clock, class, self.clock.cycles(), is_runnable)
     }
 
     /// Publishes a change to the ledger and to workers.
@@ -374,6 +402,7 @@ impl HeavyPool {
         let cpu = desks.get(desk).ask_thread(thread::cpu_time).flatten();
         poll.first = cpu.unwrap_or_default();
         poll.charged = poll.first;
+        poll.sampled = (self.clock.cycles(), poll.first);
         let mut state = self.lock();
         state.hand_offs += 1;
         state.early += u64::from(!poll.noted && !poll.given_up);
@@ -399,8 +428,7 @@ impl HeavyPool {
         let mut state = self.lock();
         let mut running = state.end_poll(desk);
         if let Some(running) = &mut running {
-            let used = cpu.saturating_sub(running.charged);
-            running.charged = cpu;
+            let used = running.charge(cpu);
             state.charge(ledger, running.kind.class, self.clock.cycles_of(used));
             let length = self.clock.cycles().saturating_sub(running.since);
             state.count_length(running.kind.class, length);
@@ -486,7 +514,7 @@ impl HeavyPool {
             };
             let cpu = desk.ask_thread(thread::cpu_time).flatten();
             let is_runnable = || desk.ask_thread(thread::is_runnable).flatten();
-            let used = running.sample(cpu, before_it_blocks, is_runnable);
+            let used = running.sample(now, cpu, before_it_blocks, is_runnable);
             spent.add(running.kind.class, self.clock.cycles_of(used));
             let computed = self.clock.cycles_of(running.computed(running.charged));
             let is_hog = running.is_hog(now, computed, hog);

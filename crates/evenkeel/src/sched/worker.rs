@@ -199,8 +199,10 @@ impl Worker {
             }
             match self.next_task() {
                 Some(task) => self.poll(task),
-                None if self.lending.is_asked() => self.lend(),
-                None => self.idle(),
+                None => match self.lending.asked() {
+                    Some(class) => self.lend(class),
+                    None => self.idle(),
+                },
             }
         }
         if self.lost.get() {

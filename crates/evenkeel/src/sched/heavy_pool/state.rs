@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::class::Class;
+use crate::clock::Clock;
 use crate::counters::histogram::Tallied;
 use crate::sched::hog::{Hog, Profile};
 use crate::sched::ledger::{Ledger, Party};
@@ -22,6 +23,11 @@ pub(super) const GONE: Duration = Duration::from_millis(50);
 /// most. The price: if more of them compute than there are processors, a worker that wakes has to
 /// wait now and then.
 pub(super) const LONG: Duration = Duration::from_millis(100);
+
+/// How long work here has to go without a processor before a worker leaves it its own. A thread
+/// that was woken needs some of this to begin.
+pub(super) const KEPT_WAITING: Duration = Duration::from_micros(200);
+
 /// How many waiting tasks are checked for an abort at a time: so few that nobody waits long for the
 /// lock.
 const LOOKED_AT: usize = 64;
@@ -39,9 +45,10 @@ pub(super) struct Bounds {
     pub(super) limit: usize,
     /// Those that are.
     pub(super) blocked_limit: usize,
-    /// See [`GONE`] and [`LONG`]; in cycles.
+    /// See [`GONE`], [`LONG`] and [`KEPT_WAITING`]; in cycles.
     pub(super) gone: u64,
     pub(super) long: u64,
+    pub(super) kept_waiting: u64,
 }
 
 #[derive(Debug, Default)]
@@ -101,6 +108,8 @@ pub(crate) struct Running {
     /// charged.
     pub(crate) first: Duration,
     pub(crate) charged: Duration,
+    /// The thread's processor time when it was last sampled, and when that was, in cycles.
+    pub(crate) sampled: (u64, Duration),
     pub(crate) doing: Doing,
     /// It has been found blocked.
     pub(crate) was_blocked: bool,
@@ -144,6 +153,7 @@ impl Running {
             since,
             first: cpu,
             charged: cpu,
+            sampled: (since, cpu),
             doing,
             was_blocked: doing == Doing::Blocked,
             noted: false,
@@ -167,6 +177,15 @@ impl Running {
         self.before + used >= limit || (self.was_blocked && age >= limit)
     }
 
+    /// Whether the poll, which was charged just now, got less than 7/8 of a processor since it was
+    /// sampled.
+    fn lags(&self, clock: &Clock, now: u64, least: u64) -> bool {
+        let (since, before) = self.sampled;
+        let time = now.saturating_sub(since);
+        let used = clock.cycles_of(self.charged.saturating_sub(before));
+        time >= least && used < time / 8 * 7
+    }
+
     /// The hog that the poll is.
     pub(crate) fn hog(&self, poll: PollId, length: u64, running: bool) -> Hog {
         Hog {
@@ -183,6 +202,7 @@ impl Running {
     /// that is trusted to block may compute for `before_it_blocks`.
     pub(super) fn sample(
         &mut self,
+        now: u64,
         cpu: Option<Duration>,
         before_it_blocks: Duration,
         is_runnable: impl FnOnce() -> Option<bool>,
@@ -191,9 +211,8 @@ impl Running {
             self.doing = Doing::Unknown;
             return Duration::ZERO;
         };
-        let used = cpu.saturating_sub(self.charged);
-        self.charged = cpu;
-        let stood_still = used.is_zero();
+        let (_, before) = std::mem::replace(&mut self.sampled, (now, cpu));
+        let stood_still = cpu <= before;
         if !(stood_still && self.doing == Doing::Blocked) {
             // A thread that used nothing is blocked, or was not scheduled. One that is trusted
             // reads its request before it blocks, and others wait for it to be found so.
@@ -208,6 +227,14 @@ impl Running {
             };
         }
         self.was_blocked |= self.doing == Doing::Blocked;
+        self.charge(cpu)
+    }
+
+    /// Returns what the poll has used since its class was last charged; the thread's processor time
+    /// is `cpu`.
+    pub(super) fn charge(&mut self, cpu: Duration) -> Duration {
+        let used = cpu.saturating_sub(self.charged);
+        self.charged = cpu;
         used
     }
 }
@@ -442,6 +469,37 @@ impl State {
             .any(|since| now.saturating_sub(since) >= self.bounds.gone)
     }
 
+    /// Whether a class would compute here if the kernel scheduled the threads that it has or is
+    /// about to get. What is under way was charged just now.
+    pub(super) fn is_kept_waiting(
+        &self,
+        clock: &Clock,
+        class: Class,
+        now: u64,
+        is_runnable: impl Fn(usize) -> bool,
+    ) -> bool {
+        let least = self.bounds.kept_waiting;
+        let is_own = |poll: &Running| poll.kind.class == class;
+        let is_running = self.computing().any(|(_, poll)| is_own(poll));
+        // Who waits for polls of other classes is kept waiting by what keeps those waiting.
+        let lags = self
+            .computing()
+            .filter(|(_, poll)| !is_running || is_own(poll))
+            .any(|(desk, poll)| poll.lags(clock, now, least) && is_runnable(desk));
+        let first = self.queues[class.index()].front();
+        let has_waited = |task: &Runnable| now.saturating_sub(task.header().since.load()) >= least;
+        lags || (self.idle + self.starting > 0 && first.is_some_and(has_waited))
+    }
+
+    /// The desks of threads that compute, and their polls.
+    fn computing(&self) -> impl Iterator<Item = (usize, &Running)> {
+        let polls = self
+            .threads
+            .iter()
+            .filter_map(|thread| Some((thread.desk, thread.running.as_ref()?)));
+        polls.filter(|(_, poll)| poll.doing == Doing::Computes)
+    }
+
     /// Whether there is room for one more thread, blocked or not.
     pub(super) fn has_room(&self, blocked: bool) -> bool {
         let threads = self.threads.len() + self.starting;
@@ -537,9 +595,8 @@ impl State {
     pub(super) fn publish(&mut self, ledger: &Ledger, now: u64) {
         let queued = self.queued_classes();
         let served = if self.is_served(now) { queued } else { 0 };
-        let running = self.running();
-        let running = running.filter(|running| running.doing == Doing::Computes);
-        let running = running.fold(0, |bits, running| bits | running.kind.class.bit());
+        let running = self.computing();
+        let running = running.fold(0, |bits, (_, poll)| bits | poll.kind.class.bit());
         ledger.publish(Party::HeavyPool, queued | running);
         ledger.set_pool(served | running);
     }
@@ -550,6 +607,7 @@ mod tests {
     use std::panic::Location;
 
     use super::*;
+    use crate::sched::task::cell::{Attributes, Schedule, new_task};
     use crate::sched::task::kind::FutureType;
 
     static FUTURE: FutureType = FutureType::of::<()>();
@@ -558,13 +616,13 @@ mod tests {
         State::new(1, bounds)
     }
 
-    /// A thread that was found blocked.
-    fn blocked(desk: usize) -> Thread {
+    /// A thread in a poll that began at 0.
+    fn polling(desk: usize, class: Class, doing: Doing) -> Thread {
         let kind = Kind {
             spawned_at: Location::caller(),
             future: &FUTURE,
             name: None,
-            class: Class::NORMAL,
+            class,
         };
         Thread {
             desk,
@@ -572,9 +630,87 @@ mod tests {
             leaves: false,
             running: Some(Running {
                 noted: true,
-                ..Running::new(kind, 0, Duration::ZERO, Doing::Blocked)
+                ..Running::new(kind, 0, Duration::ZERO, doing)
             }),
         }
+    }
+
+    /// One that was found blocked.
+    fn blocked(desk: usize) -> Thread {
+        polling(desk, Class::NORMAL, Doing::Blocked)
+    }
+
+    /// Of two threads, each with a poll of a class of its own; what they have used, in us.
+    fn is_kept_waiting(class: usize, now: u64, used: [u64; 2], is_runnable: bool) -> bool {
+        let us = Duration::from_micros;
+        let clock = Clock::start();
+        let mut state = State::new(3, one_each(&clock));
+        state.threads = (0..2)
+            .map(|index| {
+                let mut thread = polling(index, Class::at(index), Doing::Computes);
+                let poll = thread.running.as_mut().expect("it is in a poll");
+                poll.charge(us(used[index]));
+                thread
+            })
+            .collect();
+        let now = clock.cycles_of(us(now));
+        state.is_kept_waiting(&clock, Class::at(class), now, |_| is_runnable)
+    }
+
+    fn one_each(clock: &Clock) -> Bounds {
+        Bounds {
+            servers: 1,
+            limit: 1,
+            blocked_limit: 1,
+            gone: 1,
+            long: 1,
+            kept_waiting: clock.cycles_of(Duration::from_micros(100)),
+        }
+    }
+
+    #[test]
+    fn a_class_whose_poll_is_running_is_not_kept_waiting() {
+        assert!(!is_kept_waiting(0, 800, [701, 0], true));
+        assert!(is_kept_waiting(0, 800, [699, 800], true));
+        assert!(!is_kept_waiting(0, 800, [0, 0], false), "it is blocked");
+        assert!(!is_kept_waiting(0, 99, [0, 0], true), "it has just begun");
+        assert!(is_kept_waiting(0, 101, [0, 0], true));
+    }
+
+    #[test]
+    fn a_class_without_a_poll_waits_for_those_of_others_or_for_a_thread() {
+        assert!(!is_kept_waiting(2, 800, [701, 701], true));
+        assert!(is_kept_waiting(2, 800, [701, 0], true));
+        let clock = Clock::start();
+        let is_kept_waiting = |waited, idle, starting| {
+            let mut state = State::new(1, one_each(&clock));
+            (state.idle, state.starting) = (idle, starting);
+            state.queue(task(1_000));
+            let now = 1_000 + clock.cycles_of(Duration::from_micros(waited));
+            state.is_kept_waiting(&clock, Class::NORMAL, now, |_| true)
+        };
+        assert!(is_kept_waiting(101, 1, 0) && is_kept_waiting(101, 0, 1));
+        assert!(!is_kept_waiting(99, 1, 1), "it was woken just now");
+        assert!(!is_kept_waiting(101, 0, 0), "there is no thread for it");
+    }
+
+    /// A task that has been ready since then, and is never run.
+    fn task(since: u64) -> Runnable {
+        struct Never;
+        impl Schedule for Never {
+            fn schedule(&self, _: Runnable) {
+                unreachable!("nobody wakes it")
+            }
+        }
+        let attributes = Attributes {
+            class: Class::NORMAL,
+            spawned_at: Location::caller(),
+            name: None,
+        };
+        let (task, join) = new_task(async {}, Never, attributes);
+        drop(join);
+        task.header().since.put(since);
+        task
     }
 
     #[test]
@@ -584,7 +720,7 @@ mod tests {
         let found = |doing, used, is_runnable| {
             let mut running = blocked(0).running.expect("it is in a poll");
             running.doing = doing;
-            running.sample(Some(used), ms(2), || Some(is_runnable));
+            running.sample(0, Some(used), ms(2), || Some(is_runnable));
             running.doing
         };
         for used in [ms(0), ms(1), ms(2)] {
@@ -623,6 +759,7 @@ mod tests {
                         blocked_limit: MOST,
                         gone: 1,
                         long: 1,
+                        kept_waiting: 1,
                     });
                     state.threads = (0..before).map(blocked).collect();
                     (0..samples).for_each(|_| state.begin_sample());

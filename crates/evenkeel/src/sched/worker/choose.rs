@@ -92,8 +92,8 @@ impl Worker {
             let first = self.shares.borrow().first();
             let class = match first {
                 Some(Choice::Here(class)) => class,
-                Some(Choice::HeavyPool(_)) => {
-                    self.lending.ask();
+                Some(Choice::HeavyPool(class)) => {
+                    self.lending.ask(class);
                     return None;
                 }
                 None => break,

@@ -3,7 +3,9 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use crate::class::Class;
 use crate::counters::accounts::State;
+use crate::sched::shares::Choice;
 
 use super::Worker;
 
@@ -15,17 +17,17 @@ const LENDS_MAX: u32 = 10;
 
 #[derive(Default)]
 pub(super) struct Lending {
-    /// The class that is next has its work in the heavy pool.
-    due: Cell<bool>,
+    /// The class that is next, if it has its work in the heavy pool.
+    due: Cell<Option<Class>>,
     in_a_row: Cell<u32>,
 }
 
 impl Lending {
-    pub(super) fn ask(&self) {
-        self.due.set(true);
+    pub(super) fn ask(&self, class: Class) {
+        self.due.set(Some(class));
     }
 
-    pub(super) fn is_asked(&self) -> bool {
+    pub(super) fn asked(&self) -> Option<Class> {
         self.due.take()
     }
 
@@ -45,8 +47,20 @@ impl Lending {
 }
 
 impl Worker {
-    /// Sleeps for a moment, so that the heavy pool gets the processor. Events end the sleep early.
-    pub(super) fn lend(&self) {
+    /// Sleeps for a moment, so that the heavy pool gets the processor for a class. Events end the
+    /// sleep early. Not if another processor serves the class: what it gets there is charged late,
+    /// so it may only have seemed to be next.
+    pub(super) fn lend(&self, class: Class) {
+        let shared = &self.shared;
+        let pool = &shared.heavy_pool;
+        let is_kept_waiting = pool.is_kept_waiting(&shared.ledger, &shared.desks, class);
+        self.exchange();
+        if !is_kept_waiting {
+            return self.shares.borrow_mut().overlook_pool();
+        }
+        if self.shares.borrow().first() != Some(Choice::HeavyPool(class)) {
+            return;
+        }
         self.sleep(State::Lend, Some(LEND));
         self.exchange();
         if self.lending.count() {
