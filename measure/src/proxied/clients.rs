@@ -15,6 +15,11 @@ pub const MEDIUM: usize = 10_000;
 /// A small one.
 pub const SMALL: &[u8] = b"hello";
 
+/// The most that a call of the system passes where answers are timed beside a load. A kernel that is
+/// built without preemption ends a call before it gives its processor to anybody else, and who waits
+/// for an answer would wait for the copies of those who make the load.
+pub const PIECE: usize = 16 * 1_024;
+
 /// No answer takes longer.
 pub const LIMIT: Duration = Duration::from_secs(20);
 
@@ -109,6 +114,17 @@ impl Kept {
         };
         self.0.write_all(request)?;
         answer(&mut self.0, buffer, body)
+    }
+
+    /// Asks for a megabyte that the server sends in [`PIECE`]s.
+    ///
+    /// # Errors
+    ///
+    /// The answer is not a good one, or ends early.
+    pub fn ask_in_pieces(&mut self, buffer: &mut [u8]) -> Result<()> {
+        let request = b"GET /pieces HTTP/1.1\r\nHost: a\r\n\r\n";
+        self.0.write_all(request)?;
+        answer(&mut self.0, buffer, BIG)
     }
 }
 

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use super::Result;
-use super::clients::{BIG, MEDIUM, SMALL};
+use super::clients::{BIG, MEDIUM, PIECE, SMALL};
 
 /// Where they are.
 #[derive(Debug)]
 pub struct Origins {
-    /// Answers requests of HTTP: `/big` with a megabyte, `/medium` with less, `/text` with a
-    /// megabyte of text, others with five bytes.
+    /// Answers requests of HTTP: `/big` with a megabyte, `/pieces` with one that is written in
+    /// [`PIECE`]s, `/medium` with less, `/text` with a megabyte of text, others with five bytes.
     pub http: SocketAddr,
     /// Answers a byte in the same way, and ends.
     pub bytes: SocketAddr,
@@ -94,8 +94,9 @@ fn serve_http(mut stream: TcpStream) -> io::Result<()> {
                     *kept = of(&vec![b'x'; length]);
                 }
             };
-            stream.write_all(match () {
-                () if buffer.starts_with(b"GET /big ") => {
+            let in_pieces = buffer.starts_with(b"GET /pieces ");
+            let answer: &[u8] = match () {
+                () if in_pieces || buffer.starts_with(b"GET /big ") => {
                     made(&mut big, BIG);
                     &big
                 }
@@ -110,7 +111,11 @@ fn serve_http(mut stream: TcpStream) -> io::Result<()> {
                     &written
                 }
                 () => &small,
-            })?;
+            };
+            let most = if in_pieces { PIECE } else { answer.len() };
+            for piece in answer.chunks(most) {
+                stream.write_all(piece)?;
+            }
             filled = 0;
         }
     }

@@ -64,7 +64,7 @@ pub(crate) fn answers(plan: &Plan<'_>) -> Result<Rows> {
             let length = plan.rounds.sample(Duration::from_millis(1_600));
             let both = [beside, Beside::Nothing];
             let figures = alternate(plan.rounds.rounds(), &both, |&beside| {
-                measured(plan.machine, &proxy, beside, length)
+                measured(plan.machine, kind, &proxy, beside, length)
             })?;
             let targets = if kind == Kind::Ours {
                 &[target][..]
@@ -77,7 +77,13 @@ pub(crate) fn answers(plan: &Plan<'_>) -> Result<Rows> {
     Ok(rows)
 }
 
-fn measured(machine: &Machine, proxy: &Proxy, beside: Beside, length: Duration) -> Result<f64> {
+fn measured(
+    machine: &Machine,
+    kind: Kind,
+    proxy: &Proxy,
+    beside: Beside,
+    length: Duration,
+) -> Result<f64> {
     let is_over = AtomicBool::new(false);
     let done = AtomicUsize::new(0);
     let config = strangers(machine)?;
@@ -126,7 +132,8 @@ fn measured(machine: &Machine, proxy: &Proxy, beside: Beside, length: Duration) 
     let wanted = f64::from(HANDSHAKES) * STRANGERS as f64 * length.as_secs_f64();
     let done = done.into_inner() as f64;
     if matches!(beside, Beside::Handshakes) && done < 0.9 * wanted {
-        eprintln!("only {done} handshakes of {wanted} were made");
+        let name = kind.name();
+        eprintln!("{name}: only {done} handshakes of {wanted} were made");
     }
     Ok(latencies.percentile(99).as_secs_f64() * 1e6)
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use evenkeel_measure::latency::Latencies;
 use evenkeel_measure::rounds::alternate;
 
-use super::clients::{Kept, LIMIT};
+use super::clients::{Kept, LIMIT, PIECE};
 use super::proxies::{Kind, Proxy};
 use super::rows::Rows;
 use super::{Plan, Result, priority};
@@ -144,10 +144,13 @@ fn mixed(
     // Relaxed: numbers that are read when all have ended, and a flag that may be seen late.
     let client = |for_much: bool, count: &AtomicU64| -> Result<()> {
         priority::last();
-        let mut buffer = vec![0; 256 * 1_024];
+        let mut buffer = vec![0; PIECE];
         let mut kept = Kept::connect(proxy.http)?;
         while !is_over.load(Ordering::Relaxed) {
-            kept.ask(for_much, &mut buffer)?;
+            match for_much {
+                true => kept.ask_in_pieces(&mut buffer)?,
+                false => kept.ask(false, &mut buffer)?,
+            }
             count.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
