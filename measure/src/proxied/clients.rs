@@ -15,9 +15,9 @@ pub const MEDIUM: usize = 10_000;
 /// A small one.
 pub const SMALL: &[u8] = b"hello";
 
-/// The most that a call of the system passes where answers are timed beside a load. A kernel that is
-/// built without preemption ends a call before it gives its processor to anybody else, and who waits
-/// for an answer would wait for the copies of those who make the load.
+/// The most that a call of the system passes where answers are timed beside a load. A kernel that
+/// is built without preemption ends a call before it gives its processor to anybody else, and who
+/// waits for an answer would wait for the copies of those who make the load.
 pub const PIECE: usize = 16 * 1_024;
 
 /// No answer takes longer.
