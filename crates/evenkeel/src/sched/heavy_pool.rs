@@ -26,7 +26,8 @@
 //!
 //! What the classes are owed decides which class is next, as on a worker. Processor time is charged
 //! to the class when a poll ends, and while it goes on, each time that the monitor looks. Workers
-//! lend their processors to a class whose work is here and not served (`worker`).
+//! lend their processors to a class whose work is here and not served (`worker`); before one does,
+//! it charges what has been used by then.
 //!
 //! # The lock
 //!
@@ -58,7 +59,7 @@ use super::run_queues::received;
 use super::shares::{Choice, Shares, Spent};
 use super::stacks::PollId;
 use super::task::cell::{Header, Runnable};
-use state::{Bounds, GONE, KEPT_WAITING, LONG, State, Thread};
+use state::{Bounds, GONE, LONG, SETTLED, State, Thread};
 pub(crate) use state::{Doing, Running};
 
 mod state;
@@ -152,7 +153,7 @@ impl HeavyPool {
             blocked_limit,
             gone: clock.cycles_of(GONE),
             long: clock.cycles_of(LONG),
-            kept_waiting: clock.cycles_of(KEPT_WAITING),
+            settled: clock.cycles_of(SETTLED),
         };
         let state = State::new(classes, bounds);
         Self {
@@ -231,31 +232,36 @@ impl HeavyPool {
         self.takes_suspects.load(Ordering::Relaxed)
     }
 
-    /// Whether a class would get on here if workers left their processors to it. It would not if
-    /// others serve it. Charges what the polls under way have used. True if the lock is taken, as
-    /// its holder may be who has to wait.
-    pub(crate) fn is_kept_waiting(&self, ledger: &Ledger, desks: &Desks, class: Class) -> bool {
-        let Some(mut state) = self.try_lock() else {
-            return true;
-        };
-        let cpu = |desk| desks.get(desk).try_ask_thread(thread::cpu_time).flatten();
+    /// Charges what the polls under way have used. Returns whether a class has had work here for so
+    /// long that what it is owed then says whether it is served. `None` if the lock is taken.
+    pub(crate) fn bring_up_to_date(
+        &self,
+        ledger: &Ledger,
+        desks: &Desks,
+        class: Class,
+    ) -> Option<bool> {
+        let mut state = self.try_lock()?;
         let mut spent = Spent::new();
         for thread in &mut state.threads {
-            if let Some(poll) = &mut thread.running
-                && poll.doing == Doing::Computes
-                && let Some(cpu) = cpu(thread.desk)
-            {
-                spent.add(poll.kind.class, self.clock.cycles_of(poll.charge(cpu)));
+            let computing = |poll: &&mut Running| poll.doing == Doing::Computes;
+            if let Some(poll) = thread.running.as_mut().filter(computing) {
+                let cpu = desks.get(thread.desk).try_ask_thread(thread::cpu_time);
+                if let Some(cpu) = cpu.flatten() {
+                    spent.add(poll.kind.class, self.clock.cycles_of(poll.charge(cpu)));
+                }
             }
         }
         for (class, time) in spent.iter() {
             state.charge(ledger, class, time);
         }
-        let is_runnable = |desk| {
-            let asked = desks.get(desk).try_ask_thread(thread::is_runnable);
-            asked.flatten().unwrap_or(false)
-        };
-        state.is_kept_waiting(&self.clock, class, self.clock.cycles(), is_runnable)
+        self.publish(&mut state, ledger);
+        let is_settled = state.is_settled(class, self.clock.cycles());
+        let has_arrivals = state.idle > 0 && state.queued() > 0;
+        drop(state);
+        if has_arrivals {
+            self.work.notify_all();
+        }
+        Some(is_settled)
     }
 
     /// Publishes a change to the ledger and to workers.
@@ -401,8 +407,7 @@ impl HeavyPool {
     pub(crate) fn adopt(&self, ledger: &Ledger, desks: &Desks, desk: usize, mut poll: Running) {
         let cpu = desks.get(desk).ask_thread(thread::cpu_time).flatten();
         poll.first = cpu.unwrap_or_default();
-        poll.charged = poll.first;
-        poll.sampled = (self.clock.cycles(), poll.first);
+        (poll.charged, poll.sampled) = (poll.first, poll.first);
         let mut state = self.lock();
         state.hand_offs += 1;
         state.early += u64::from(!poll.noted && !poll.given_up);
@@ -514,7 +519,7 @@ impl HeavyPool {
             };
             let cpu = desk.ask_thread(thread::cpu_time).flatten();
             let is_runnable = || desk.ask_thread(thread::is_runnable).flatten();
-            let used = running.sample(now, cpu, before_it_blocks, is_runnable);
+            let used = running.sample(cpu, before_it_blocks, is_runnable);
             spent.add(running.kind.class, self.clock.cycles_of(used));
             let computed = self.clock.cycles_of(running.computed(running.charged));
             let is_hog = running.is_hog(now, computed, hog);

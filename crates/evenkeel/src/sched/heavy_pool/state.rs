@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::class::Class;
-use crate::clock::Clock;
 use crate::counters::histogram::Tallied;
 use crate::sched::hog::{Hog, Profile};
 use crate::sched::ledger::{Ledger, Party};
@@ -24,9 +23,9 @@ pub(super) const GONE: Duration = Duration::from_millis(50);
 /// wait now and then.
 pub(super) const LONG: Duration = Duration::from_millis(100);
 
-/// How long work here has to go without a processor before a worker leaves it its own. A thread
-/// that was woken needs some of this to begin.
-pub(super) const KEPT_WAITING: Duration = Duration::from_micros(200);
+/// How long a class has to have had work here before a worker lends to it. It comes with credit, and
+/// a thread that was woken needs some of this to begin.
+pub(super) const SETTLED: Duration = Duration::from_micros(200);
 
 /// How many waiting tasks are checked for an abort at a time: so few that nobody waits long for the
 /// lock.
@@ -45,10 +44,10 @@ pub(super) struct Bounds {
     pub(super) limit: usize,
     /// Those that are.
     pub(super) blocked_limit: usize,
-    /// See [`GONE`], [`LONG`] and [`KEPT_WAITING`]; in cycles.
+    /// See [`GONE`], [`LONG`] and [`SETTLED`]; in cycles.
     pub(super) gone: u64,
     pub(super) long: u64,
-    pub(super) kept_waiting: u64,
+    pub(super) settled: u64,
 }
 
 #[derive(Debug, Default)]
@@ -56,6 +55,10 @@ pub(super) struct State {
     pub(super) bounds: Bounds,
     /// By class.
     queues: Vec<VecDeque<Runnable>>,
+    /// The classes with work that could run, as published last, and since when each has had some
+    /// without a break.
+    working: u64,
+    working_since: Vec<u64>,
     /// Tasks of all classes that are known to block: they use no processor that could be divided.
     blockers: VecDeque<Runnable>,
     /// How many tasks in these queues, from the first on, were checked for an abort.
@@ -108,8 +111,8 @@ pub(crate) struct Running {
     /// charged.
     pub(crate) first: Duration,
     pub(crate) charged: Duration,
-    /// The thread's processor time when it was last sampled, and when that was, in cycles.
-    pub(crate) sampled: (u64, Duration),
+    /// The thread's processor time when it was last sampled.
+    pub(crate) sampled: Duration,
     pub(crate) doing: Doing,
     /// It has been found blocked.
     pub(crate) was_blocked: bool,
@@ -153,7 +156,7 @@ impl Running {
             since,
             first: cpu,
             charged: cpu,
-            sampled: (since, cpu),
+            sampled: cpu,
             doing,
             was_blocked: doing == Doing::Blocked,
             noted: false,
@@ -177,15 +180,6 @@ impl Running {
         self.before + used >= limit || (self.was_blocked && age >= limit)
     }
 
-    /// Whether the poll, which was charged just now, got less than 7/8 of a processor since it was
-    /// sampled.
-    fn lags(&self, clock: &Clock, now: u64, least: u64) -> bool {
-        let (since, before) = self.sampled;
-        let time = now.saturating_sub(since);
-        let used = clock.cycles_of(self.charged.saturating_sub(before));
-        time >= least && used < time / 8 * 7
-    }
-
     /// The hog that the poll is.
     pub(crate) fn hog(&self, poll: PollId, length: u64, running: bool) -> Hog {
         Hog {
@@ -198,11 +192,9 @@ impl Running {
         }
     }
 
-    /// Updates the thread's processor time. Returns how much was used since the last time. A poll
-    /// that is trusted to block may compute for `before_it_blocks`.
+    /// Updates the thread's processor time. Returns what was not charged of it yet. A poll that is trusted to block may compute for `before_it_blocks`.
     pub(super) fn sample(
         &mut self,
-        now: u64,
         cpu: Option<Duration>,
         before_it_blocks: Duration,
         is_runnable: impl FnOnce() -> Option<bool>,
@@ -211,8 +203,7 @@ impl Running {
             self.doing = Doing::Unknown;
             return Duration::ZERO;
         };
-        let (_, before) = std::mem::replace(&mut self.sampled, (now, cpu));
-        let stood_still = cpu <= before;
+        let stood_still = cpu <= std::mem::replace(&mut self.sampled, cpu);
         if !(stood_still && self.doing == Doing::Blocked) {
             // A thread that used nothing is blocked, or was not scheduled. One that is trusted
             // reads its request before it blocks, and others wait for it to be found so.
@@ -244,6 +235,7 @@ impl State {
         Self {
             bounds,
             queues: (0..classes).map(|_| VecDeque::new()).collect(),
+            working_since: vec![0; classes],
             spent: vec![0; classes],
             polls: vec![0; classes],
             waits: vec![Tallied::new(); classes],
@@ -469,37 +461,6 @@ impl State {
             .any(|since| now.saturating_sub(since) >= self.bounds.gone)
     }
 
-    /// Whether a class would compute here if the kernel scheduled the threads that it has or is
-    /// about to get. What is under way was charged just now.
-    pub(super) fn is_kept_waiting(
-        &self,
-        clock: &Clock,
-        class: Class,
-        now: u64,
-        is_runnable: impl Fn(usize) -> bool,
-    ) -> bool {
-        let least = self.bounds.kept_waiting;
-        let is_own = |poll: &Running| poll.kind.class == class;
-        let is_running = self.computing().any(|(_, poll)| is_own(poll));
-        // Who waits for polls of other classes is kept waiting by what keeps those waiting.
-        let lags = self
-            .computing()
-            .filter(|(_, poll)| !is_running || is_own(poll))
-            .any(|(desk, poll)| poll.lags(clock, now, least) && is_runnable(desk));
-        let first = self.queues[class.index()].front();
-        let has_waited = |task: &Runnable| now.saturating_sub(task.header().since.load()) >= least;
-        lags || (self.idle + self.starting > 0 && first.is_some_and(has_waited))
-    }
-
-    /// The desks of threads that compute, and their polls.
-    fn computing(&self) -> impl Iterator<Item = (usize, &Running)> {
-        let polls = self
-            .threads
-            .iter()
-            .filter_map(|thread| Some((thread.desk, thread.running.as_ref()?)));
-        polls.filter(|(_, poll)| poll.doing == Doing::Computes)
-    }
-
     /// Whether there is room for one more thread, blocked or not.
     pub(super) fn has_room(&self, blocked: bool) -> bool {
         let threads = self.threads.len() + self.starting;
@@ -589,16 +550,28 @@ impl State {
         self.idle > 0 || self.starting > 0 || self.serving(now) > 0
     }
 
+    /// Whether a class has had work here for so long that what it is owed says whether it is served.
+    pub(super) fn is_settled(&self, class: Class, now: u64) -> bool {
+        let since = self.working_since[class.index()];
+        self.working & class.bit() != 0 && now.saturating_sub(since) >= self.bounds.settled
+    }
+
     /// Publishes which classes have work here, and which of it could run. Tasks that wait and have
     /// no thread (the pool is full, or the system gives none) could not: a worker that lent its
     /// processor to them would do so for ever.
     pub(super) fn publish(&mut self, ledger: &Ledger, now: u64) {
         let queued = self.queued_classes();
         let served = if self.is_served(now) { queued } else { 0 };
-        let running = self.computing();
-        let running = running.fold(0, |bits, (_, poll)| bits | poll.kind.class.bit());
+        let running = self.running();
+        let running = running.filter(|running| running.doing == Doing::Computes);
+        let running = running.fold(0, |bits, running| bits | running.kind.class.bit());
         ledger.publish(Party::HeavyPool, queued | running);
-        ledger.set_pool(served | running);
+        let working = served | running;
+        for class in Class::of_bits(working & !self.working) {
+            self.working_since[class.index()] = now;
+        }
+        self.working = working;
+        ledger.set_pool(working);
     }
 }
 
@@ -607,7 +580,7 @@ mod tests {
     use std::panic::Location;
 
     use super::*;
-    use crate::sched::task::cell::{Attributes, Schedule, new_task};
+    use crate::sched::shares::{Limits, Term};
     use crate::sched::task::kind::FutureType;
 
     static FUTURE: FutureType = FutureType::of::<()>();
@@ -616,13 +589,69 @@ mod tests {
         State::new(1, bounds)
     }
 
-    /// A thread in a poll that began at 0.
-    fn polling(desk: usize, class: Class, doing: Doing) -> Thread {
+    #[test]
+    fn a_class_is_settled_when_it_has_had_work_for_a_while_without_a_break() {
+        let limits = Limits {
+            credit: 1,
+            lead_max: 1,
+            lag_max: 1,
+            lend: 1,
+            workers: 1,
+        };
+        let ledger = Ledger::new(limits, &[Term::default(); 2]);
+        let bounds = Bounds {
+            servers: 1,
+            limit: 1,
+            blocked_limit: 1,
+            gone: u64::MAX,
+            long: u64::MAX,
+            settled: 100,
+        };
+        let mut state = State::new(2, bounds);
+        let class = Class::NORMAL;
+        state.publish(&ledger, 900);
+        assert!(!state.is_settled(class, 1_000), "it has no work");
+        let computes = || Thread {
+            running: blocked(0).running.map(|poll| Running {
+                doing: Doing::Computes,
+                ..poll
+            }),
+            ..blocked(0)
+        };
+        state.threads = vec![computes()];
+        for now in [1_000, 1_050] {
+            state.publish(&ledger, now);
+            assert!(!state.is_settled(class, 1_099));
+            assert!(state.is_settled(class, 1_100));
+        }
+        state.threads.clear();
+        state.publish(&ledger, 1_100);
+        state.threads = vec![computes()];
+        state.publish(&ledger, 1_150);
+        assert!(!state.is_settled(class, 1_249), "it had a break");
+        assert!(state.is_settled(class, 1_250));
+    }
+
+    #[test]
+    fn what_was_charged_is_not_charged_again_and_still_counts_as_used() {
+        let ms = Duration::from_millis;
+        let mut poll = blocked(0).running.expect("it is in a poll");
+        poll.doing = Doing::Computes;
+        assert_eq!(poll.charge(ms(3)), ms(3));
+        assert_eq!(poll.sample(Some(ms(5)), ms(9), || None), ms(2));
+        assert_eq!(poll.charge(ms(6)), ms(1));
+        // It has computed since it was sampled, so it need not be asked whether it is blocked.
+        assert_eq!(poll.sample(Some(ms(6)), ms(9), || Some(false)), ms(0));
+        assert_eq!(poll.doing, Doing::Computes);
+    }
+
+    /// A thread that was found blocked.
+    fn blocked(desk: usize) -> Thread {
         let kind = Kind {
             spawned_at: Location::caller(),
             future: &FUTURE,
             name: None,
-            class,
+            class: Class::NORMAL,
         };
         Thread {
             desk,
@@ -630,87 +659,9 @@ mod tests {
             leaves: false,
             running: Some(Running {
                 noted: true,
-                ..Running::new(kind, 0, Duration::ZERO, doing)
+                ..Running::new(kind, 0, Duration::ZERO, Doing::Blocked)
             }),
         }
-    }
-
-    /// One that was found blocked.
-    fn blocked(desk: usize) -> Thread {
-        polling(desk, Class::NORMAL, Doing::Blocked)
-    }
-
-    /// Of two threads, each with a poll of a class of its own; what they have used, in us.
-    fn is_kept_waiting(class: usize, now: u64, used: [u64; 2], is_runnable: bool) -> bool {
-        let us = Duration::from_micros;
-        let clock = Clock::start();
-        let mut state = State::new(3, one_each(&clock));
-        state.threads = (0..2)
-            .map(|index| {
-                let mut thread = polling(index, Class::at(index), Doing::Computes);
-                let poll = thread.running.as_mut().expect("it is in a poll");
-                poll.charge(us(used[index]));
-                thread
-            })
-            .collect();
-        let now = clock.cycles_of(us(now));
-        state.is_kept_waiting(&clock, Class::at(class), now, |_| is_runnable)
-    }
-
-    fn one_each(clock: &Clock) -> Bounds {
-        Bounds {
-            servers: 1,
-            limit: 1,
-            blocked_limit: 1,
-            gone: 1,
-            long: 1,
-            kept_waiting: clock.cycles_of(Duration::from_micros(100)),
-        }
-    }
-
-    #[test]
-    fn a_class_whose_poll_is_running_is_not_kept_waiting() {
-        assert!(!is_kept_waiting(0, 800, [701, 0], true));
-        assert!(is_kept_waiting(0, 800, [699, 800], true));
-        assert!(!is_kept_waiting(0, 800, [0, 0], false), "it is blocked");
-        assert!(!is_kept_waiting(0, 99, [0, 0], true), "it has just begun");
-        assert!(is_kept_waiting(0, 101, [0, 0], true));
-    }
-
-    #[test]
-    fn a_class_without_a_poll_waits_for_those_of_others_or_for_a_thread() {
-        assert!(!is_kept_waiting(2, 800, [701, 701], true));
-        assert!(is_kept_waiting(2, 800, [701, 0], true));
-        let clock = Clock::start();
-        let is_kept_waiting = |waited, idle, starting| {
-            let mut state = State::new(1, one_each(&clock));
-            (state.idle, state.starting) = (idle, starting);
-            state.queue(task(1_000));
-            let now = 1_000 + clock.cycles_of(Duration::from_micros(waited));
-            state.is_kept_waiting(&clock, Class::NORMAL, now, |_| true)
-        };
-        assert!(is_kept_waiting(101, 1, 0) && is_kept_waiting(101, 0, 1));
-        assert!(!is_kept_waiting(99, 1, 1), "it was woken just now");
-        assert!(!is_kept_waiting(101, 0, 0), "there is no thread for it");
-    }
-
-    /// A task that has been ready since then, and is never run.
-    fn task(since: u64) -> Runnable {
-        struct Never;
-        impl Schedule for Never {
-            fn schedule(&self, _: Runnable) {
-                unreachable!("nobody wakes it")
-            }
-        }
-        let attributes = Attributes {
-            class: Class::NORMAL,
-            spawned_at: Location::caller(),
-            name: None,
-        };
-        let (task, join) = new_task(async {}, Never, attributes);
-        drop(join);
-        task.header().since.put(since);
-        task
     }
 
     #[test]
@@ -720,7 +671,7 @@ mod tests {
         let found = |doing, used, is_runnable| {
             let mut running = blocked(0).running.expect("it is in a poll");
             running.doing = doing;
-            running.sample(0, Some(used), ms(2), || Some(is_runnable));
+            running.sample(Some(used), ms(2), || Some(is_runnable));
             running.doing
         };
         for used in [ms(0), ms(1), ms(2)] {
@@ -759,7 +710,7 @@ mod tests {
                         blocked_limit: MOST,
                         gone: 1,
                         long: 1,
-                        kept_waiting: 1,
+                        settled: 1,
                     });
                     state.threads = (0..before).map(blocked).collect();
                     (0..samples).for_each(|_| state.begin_sample());

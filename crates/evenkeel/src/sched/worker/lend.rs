@@ -15,11 +15,17 @@ const LEND: Duration = Duration::from_millis(1);
 /// uses the lent time; so the worker does some work of its own in between.
 const LENDS_MAX: u32 = 10;
 
+/// How often the pool's lock has to be taken before a worker lends without having it: others hold it
+/// for some microseconds at a time.
+const LOCKED: u32 = 3;
+
 #[derive(Default)]
 pub(super) struct Lending {
     /// The class that is next, if it has its work in the heavy pool.
     due: Cell<Option<Class>>,
     in_a_row: Cell<u32>,
+    /// How often the pool's lock was taken, since the last time that it counted.
+    locked: Cell<u32>,
 }
 
 impl Lending {
@@ -36,6 +42,13 @@ impl Lending {
         self.in_a_row.set(0);
     }
 
+    /// The pool's lock was taken. Returns whether it was for so many times that it counts.
+    fn finds_it_locked(&self) -> bool {
+        let times = self.locked.get() + 1;
+        self.locked.set(times % LOCKED);
+        times == LOCKED
+    }
+
     /// Counts one more time. Returns whether it is the last in a row.
     fn count(&self) -> bool {
         let in_a_row = self.in_a_row.get() + 1;
@@ -48,17 +61,20 @@ impl Lending {
 
 impl Worker {
     /// Sleeps for a moment, so that the heavy pool gets the processor for a class. Events end the
-    /// sleep early. Not if another processor serves the class: what it gets there is charged late,
-    /// so it may only have seemed to be next.
+    /// sleep early. Not if the class is not owed time any more when what it got meanwhile is
+    /// charged, which mostly comes late: another processor may serve it.
     pub(super) fn lend(&self, class: Class) {
         let shared = &self.shared;
         let pool = &shared.heavy_pool;
-        let is_kept_waiting = pool.is_kept_waiting(&shared.ledger, &shared.desks, class);
+        let is_settled = pool.bring_up_to_date(&shared.ledger, &shared.desks, class);
         self.exchange();
-        if !is_kept_waiting {
-            return self.shares.borrow_mut().overlook_pool();
-        }
-        if self.shares.borrow().first() != Some(Choice::HeavyPool(class)) {
+        // The lock's holder may be a thread that the kernel has not scheduled for long.
+        let is_settled = is_settled.unwrap_or_else(|| self.lending.finds_it_locked());
+        let is_next = self.shares.borrow().first() == Some(Choice::HeavyPool(class));
+        if !(is_settled && is_next) {
+            self.shares.borrow_mut().overlook_pool();
+            // The next poll is not to be charged for this.
+            self.mark(State::Steal, State::Steal);
             return;
         }
         self.sleep(State::Lend, Some(LEND));
