@@ -23,8 +23,8 @@ pub(super) const GONE: Duration = Duration::from_millis(50);
 /// wait now and then.
 pub(super) const LONG: Duration = Duration::from_millis(100);
 
-/// How long a class has to have had work here before a worker lends to it. It comes with credit, and
-/// a thread that was woken needs some of this to begin.
+/// How long a class has to have had work here before a worker lends to it. It comes with credit,
+/// and a thread that was woken needs some of this to begin.
 pub(super) const SETTLED: Duration = Duration::from_micros(200);
 
 /// How many waiting tasks are checked for an abort at a time: so few that nobody waits long for the
@@ -192,7 +192,8 @@ impl Running {
         }
     }
 
-    /// Updates the thread's processor time. Returns what was not charged of it yet. A poll that is trusted to block may compute for `before_it_blocks`.
+    /// Updates the thread's processor time. Returns what was not charged of it yet. A poll that is
+    /// trusted to block may compute for `before_it_blocks`.
     pub(super) fn sample(
         &mut self,
         cpu: Option<Duration>,
@@ -550,7 +551,8 @@ impl State {
         self.idle > 0 || self.starting > 0 || self.serving(now) > 0
     }
 
-    /// Whether a class has had work here for so long that what it is owed says whether it is served.
+    /// Whether a class has had work here for so long that what it is owed says whether it is
+    /// served.
     pub(super) fn is_settled(&self, class: Class, now: u64) -> bool {
         let since = self.working_since[class.index()];
         self.working & class.bit() != 0 && now.saturating_sub(since) >= self.bounds.settled

@@ -15,8 +15,8 @@ const LEND: Duration = Duration::from_millis(1);
 /// uses the lent time; so the worker does some work of its own in between.
 const LENDS_MAX: u32 = 10;
 
-/// How often the pool's lock has to be taken before a worker lends without having it: others hold it
-/// for some microseconds at a time.
+/// How often the pool's lock has to be taken before a worker lends without having it: others hold
+/// it for some microseconds at a time.
 const LOCKED: u32 = 3;
 
 #[derive(Default)]
