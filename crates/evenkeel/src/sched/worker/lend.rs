@@ -15,8 +15,8 @@ const LEND: Duration = Duration::from_millis(1);
 /// uses the lent time; so the worker does some work of its own in between.
 const LENDS_MAX: u32 = 10;
 
-/// How often the pool's lock has to be taken before a worker lends without having it: others hold
-/// it for some microseconds at a time.
+/// How often in a row the pool's lock has to be taken before a worker lends without having it:
+/// others hold it for some microseconds at a time.
 const LOCKED: u32 = 3;
 
 #[derive(Default)]
@@ -24,7 +24,7 @@ pub(super) struct Lending {
     /// The class that is next, if it has its work in the heavy pool.
     due: Cell<Option<Class>>,
     in_a_row: Cell<u32>,
-    /// How often the pool's lock was taken, since the last time that it counted.
+    /// How often in a row the pool's lock was taken.
     locked: Cell<u32>,
 }
 
@@ -42,9 +42,10 @@ impl Lending {
         self.in_a_row.set(0);
     }
 
-    /// The pool's lock was taken. Returns whether it was for so many times that it counts.
-    fn finds_it_locked(&self) -> bool {
-        let times = self.locked.get() + 1;
+    /// Counts whether the pool's lock was taken. Returns whether it was so often that its holder
+    /// may be a thread that the kernel has not scheduled for long.
+    fn is_locked_out(&self, is_locked: bool) -> bool {
+        let times = if is_locked { self.locked.get() + 1 } else { 0 };
         self.locked.set(times % LOCKED);
         times == LOCKED
     }
@@ -68,10 +69,9 @@ impl Worker {
         let pool = &shared.heavy_pool;
         let is_settled = pool.bring_up_to_date(&shared.ledger, &shared.desks, class);
         self.exchange();
-        // The lock's holder may be a thread that the kernel has not scheduled for long.
-        let is_settled = is_settled.unwrap_or_else(|| self.lending.finds_it_locked());
+        let is_locked_out = self.lending.is_locked_out(is_settled.is_none());
         let is_next = self.shares.borrow().first() == Some(Choice::HeavyPool(class));
-        if !(is_settled && is_next) {
+        if !is_next || !is_settled.unwrap_or(is_locked_out) {
             self.shares.borrow_mut().overlook_pool();
             // The next poll is not to be charged for this.
             self.mark(State::Steal, State::Steal);
@@ -82,5 +82,18 @@ impl Worker {
         if self.lending.count() {
             self.shares.borrow_mut().overlook_pool();
         }
+    }
+}
+
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_taken_three_times_in_a_row_does_not_keep_a_worker_from_lending() {
+        let lending = Lending::default();
+        let taken = [true, true, false, true, true, true, true];
+        let lends = taken.map(|is_taken| lending.is_locked_out(is_taken));
+        assert_eq!(lends, [false, false, false, false, false, true, false]);
     }
 }
