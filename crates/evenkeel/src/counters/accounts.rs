@@ -13,7 +13,7 @@
 
 use crate::class::{CLASSES_MAX, Class};
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
-use crate::sync::hint;
+use crate::sync::{hint, nap};
 
 use super::KEPT;
 use super::histogram::Histogram;
@@ -33,6 +33,9 @@ pub(crate) enum State {
 
 /// How many states there are: one for each class, and five others.
 const STATES: usize = CLASSES_MAX + 5;
+
+/// How often a reader looks at once whether a writer is done, which takes some nanoseconds.
+const TURNS_MAX: u32 = 128;
 
 impl State {
     fn index(self) -> usize {
@@ -351,6 +354,7 @@ impl Accounts {
 
     /// All times at one moment, with the current state charged until `now`.
     pub(crate) fn times(&self, now: impl Fn() -> u64) -> Times {
+        let mut turns = 0_u32;
         loop {
             // Acquire pairs with the Release of an even version in `write`.
             let version = self.version.load(Ordering::Acquire);
@@ -360,7 +364,12 @@ impl Accounts {
             // The Acquire fence pairs with the Release fence in `write`.
             fence(Ordering::Acquire);
             if version % 2 == 1 || self.version.load(Ordering::Relaxed) != version {
-                hint::spin_loop();
+                turns += 1;
+                match turns % TURNS_MAX {
+                    // This thread may have taken the writer's processor, by a higher priority.
+                    0 => nap(),
+                    _ => hint::spin_loop(),
+                }
                 continue;
             }
             let now = now().max(until);

@@ -71,6 +71,16 @@ pub(crate) mod atomic {
     pub(crate) use super::imp::atomic::compiler_fence;
 }
 
+/// Lets threads of any lower priority have the processor for a moment.
+#[cfg(not(evenkeel_loom))]
+#[cold]
+pub(crate) fn nap() {
+    thread::sleep(std::time::Duration::from_micros(50));
+}
+
+#[cfg(evenkeel_loom)]
+pub(crate) use loom::thread::yield_now as nap;
+
 /// A point where a thread may pause in builds that look for races (`preempt`): beside a visible
 /// effect that does not pass this module, such as a system call.
 #[cfg(evenkeel_preempt)]
