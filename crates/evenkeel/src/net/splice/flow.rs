@@ -36,8 +36,10 @@ pub const BYTES_PER_POLL: usize = 256 * 1024;
 const WIDE: u64 = 16 * 1024;
 
 /// The most that is asked for by pipe at once. How much comes is up to the pipe, whose places hold
-/// up to a page fragment of 32 KiB each.
-const FILL: usize = BYTES_PER_POLL;
+/// up to a page fragment of 32 KiB each. A kernel that does not preempt itself keeps its processor
+/// to the end of a transfer, and threads of the highest priority wait; with smaller ones a megabyte
+/// takes more processor time.
+const FILL: usize = BYTES_PER_POLL / 2;
 
 /// The two ends of a flow, and where its bytes are counted.
 pub(super) struct Ends<'a, R, W, S> {
