@@ -327,6 +327,38 @@ fn threads_of_the_heavy_pool_do_not_have_it() {
 }
 
 #[test]
+fn beside_hogs_alone_workers_have_it_only_while_one_computes() {
+    watched("beside", || {
+        let mut builder = Builder::new();
+        builder.workers(1).thread_name("beside");
+        let Some(_) = build(builder.clone().thread_name("asked")) else {
+            return;
+        };
+        let runtime = builder.real_time_beside_hogs(true).build().unwrap();
+        until("the monitor", || of("beside-monitor") == [(RR, 2)]);
+        let own_after_a_sleep = async || {
+            evenkeel::time::sleep(Duration::from_millis(5)).await;
+            own()
+        };
+        for _ in 0..2 {
+            let task = runtime.spawn(async move {
+                // A pause of the kernel's may be as long as a hog's poll, and looks like one.
+                while own_after_a_sleep().await == (RR, 1) {}
+            });
+            runtime.block_on(within(task)).unwrap();
+            let (tasks, stop) = hogs_in_the_pool(&runtime, 1);
+            runtime
+                .block_on(within(runtime.spawn(have_it_once())))
+                .unwrap();
+            stop.store(true, SeqCst);
+            for task in tasks {
+                runtime.block_on(within(task)).unwrap();
+            }
+        }
+    });
+}
+
+#[test]
 fn it_is_refused_where_workers_would_keep_it_for_long() {
     let refused = |builder: &mut Builder| {
         let error = builder.real_time_workers(true).build().err().unwrap();

@@ -10,7 +10,7 @@ use crate::blocking::lanes::Lanes;
 use crate::class::{ClassConfig, ClassError, define};
 use crate::clock::Clock;
 use crate::io::pipes::Pipes;
-use crate::sched::config::{Config, HogHook, Hook, NameFn};
+use crate::sched::config::{Config, HogHook, Hook, NameFn, RealTime};
 use crate::sched::extensions::Extensions;
 use crate::sched::shared::Shared;
 use crate::sched::{BusyWait, HogReport};
@@ -96,7 +96,7 @@ impl Builder {
     pub fn new() -> Self {
         let config = Config {
             workers: 0,
-            real_time: false,
+            real_time: RealTime::Never,
             thread_name: "evenkeel".to_owned(),
             worker_names: Arc::new([]),
             thread_stack_size: None,
@@ -161,7 +161,19 @@ setters! {
     /// without real-time budget, [`build`](Builder::build) fails. `hand_off_after` may be at most
     /// 10 ms with it, and [`io_check_bound`](Builder::io_check_bound) 2 ms. If the process later
     /// forbids itself `sched_setscheduler`, each worker keeps the priority it has then.
-    real_time_workers(real_time: bool) => config.real_time = real_time;
+    real_time_workers(real_time: bool) => config.real_time = match real_time {
+        true => RealTime::Always,
+        false => RealTime::Never,
+    };
+    /// The same as [`real_time_workers`](Builder::real_time_workers), but only while tasks compute
+    /// in the heavy pool, and for some 100 ms after that. So light tasks need not wait for the
+    /// hogs of their own process, and otherwise a worker is a thread like others: it goes on with
+    /// what is left of its time slice, and finds more to do when it wakes. Default: false. The one
+    /// of the two that is called last is valid.
+    real_time_beside_hogs(real_time: bool) => config.real_time = match real_time {
+        true => RealTime::BesideHogs,
+        false => RealTime::Never,
+    };
     /// Sets the stack size of the threads that run tasks or blocking work, in bytes: at least 64
     /// KiB. Default: that of the standard library, 2 MiB.
     thread_stack_size(bytes: usize) => config.thread_stack_size = Some(bytes);
@@ -498,7 +510,7 @@ fn check_scheduling(config: &Config) -> Result<(), BuildError> {
     let soon = hand_off.is_some_and(|after| after <= REAL_TIME_HAND_OFF_MAX)
         && bound <= defaults::REAL_TIME_BOUT;
     check(
-        soon || !config.real_time,
+        soon || !config.real_time.is_ever(),
         "real_time_workers",
         format!("true with hand_off_after({hand_off:?}) and io_check_bound({bound:?})"),
         "hand off after 10 milliseconds at most and check I/O at least every 2, or a task that \

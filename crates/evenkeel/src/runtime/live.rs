@@ -62,7 +62,9 @@ impl Handle {
         if let Some(after) = after.filter(|after| !HAND_OFFS.contains(after)) {
             return Err(ChangeError::HandOff { after });
         }
-        if shared.config.real_time && after.is_none_or(|after| after > REAL_TIME_HAND_OFF_MAX) {
+        if shared.config.real_time.is_ever()
+            && after.is_none_or(|after| after > REAL_TIME_HAND_OFF_MAX)
+        {
             return Err(ChangeError::RealTime { after });
         }
         if after.is_some() && !shared.config.is_watched() {

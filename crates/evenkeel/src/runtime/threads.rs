@@ -42,7 +42,7 @@ impl Threads {
     /// end again.
     pub(crate) fn start(shared: &Arc<Shared>) -> Result<Self, StartError> {
         let threads = shared.extensions.get::<Self>().clone();
-        if !shared.config.real_time {
+        if !shared.config.real_time.is_ever() {
             threads.start_all(shared).map_err(StartError::Thread)?;
             return Ok(threads);
         }
@@ -126,7 +126,7 @@ impl Threads {
         let name = format!("{}-monitor", shared.config.thread_name);
         let threads = self.clone();
         self.start_bare(Builder::new().name(name), move || {
-            if shared.config.real_time {
+            if shared.config.real_time.is_ever() {
                 // It has inherited the priority. The threads that it starts are not to.
                 let _ = thread::set_real_time(thread::REAL_TIME_MONITOR, false);
             }
@@ -147,7 +147,7 @@ impl Threads {
         let thread = shared.config.thread(name);
         let shared = Arc::clone(shared);
         self.start_bare(thread, move || {
-            if shared.config.real_time {
+            if shared.config.real_time.is_ever() {
                 // The first workers have inherited the priority. Hooks run without it.
                 let _ = thread::set_ordinary();
             }

@@ -94,12 +94,27 @@ impl fmt::Debug for Surround {
     }
 }
 
+/// When workers have real-time priority, as long as they are not busy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RealTime {
+    Never,
+    /// While tasks compute in the heavy pool.
+    BesideHogs,
+    Always,
+}
+
+impl RealTime {
+    pub(crate) fn is_ever(self) -> bool {
+        self != Self::Never
+    }
+}
+
 /// A valid configuration, made by the builder.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) workers: usize,
-    /// Whether workers and the monitor have real-time priority.
-    pub(crate) real_time: bool,
+    /// When workers have real-time priority. If they ever do, so does the monitor.
+    pub(crate) real_time: RealTime,
     pub(crate) thread_name: String,
     /// One for each worker, if they have names of their own.
     pub(crate) worker_names: Arc<[String]>,

@@ -78,6 +78,7 @@ pub(crate) struct HeavyPool {
     takes_doubtful: AtomicBool,
     is_crowded: AtomicBool,
     takes_suspects: AtomicBool,
+    computed_at: AtomicU64,
     /// How often a seat was not handed over.
     refused: AtomicU64,
     /// The statistics as they were last read.
@@ -163,6 +164,7 @@ impl HeavyPool {
             takes_doubtful: AtomicBool::new(true),
             is_crowded: AtomicBool::new(false),
             takes_suspects: AtomicBool::new(blocked_limit > 0),
+            computed_at: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             work: Condvar::new(),
             nice: thread::nice(),
@@ -282,6 +284,18 @@ impl HeavyPool {
         self.is_crowded.store(is_crowded, Ordering::Relaxed);
         let takes_suspects = state.has_room_for_blockers();
         self.takes_suspects.store(takes_suspects, Ordering::Relaxed);
+        if state.computes() {
+            // Relaxed: as in `computed_at`.
+            self.computed_at.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// When a task last computed here or was about to, in cycles. While one does, this is a few
+    /// milliseconds old at most.
+    #[inline]
+    pub(crate) fn computed_at(&self) -> u64 {
+        // Relaxed: whoever reads it late has an older one.
+        self.computed_at.load(Ordering::Relaxed)
     }
 
     /// Closes the pool. Returns the tasks that wait.

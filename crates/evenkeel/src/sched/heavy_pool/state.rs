@@ -434,6 +434,11 @@ impl State {
         self.trusted() + coming < self.blocked().max(self.bounds.servers)
     }
 
+    /// Whether a task computes, or waits to.
+    pub(super) fn computes(&self) -> bool {
+        self.queued_to_compute() > 0 || self.count(Doing::computes) > 0
+    }
+
     pub(super) fn is_at_rest(&self) -> bool {
         self.queued() == 0 && self.running().count() == 0
     }

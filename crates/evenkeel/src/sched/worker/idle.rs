@@ -215,7 +215,9 @@ impl Worker {
         self.mark(State::Steal, state);
         let sleeps = seat.parker.prepare();
         if sleeps {
-            self.real_time.before_sleep(&self.desk, self.now.get());
+            let pool = &self.shared.heavy_pool;
+            self.real_time
+                .before_sleep(&self.desk, pool, self.now.get());
         }
         let timeout = if sleeps {
             timeout
