@@ -5,6 +5,7 @@
 pub mod alerts;
 mod certificates;
 mod program;
+pub mod real_time;
 
 pub use certificates::{Authority, Issued, write_private};
 pub use program::{Program, signal, wait};
