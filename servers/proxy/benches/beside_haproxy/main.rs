@@ -47,9 +47,9 @@ struct Arguments {
     /// build with counters learns from
     #[arg(long)]
     learn: bool,
-    /// Workers of evenkeel-proxy that wake go before all ordinary threads
+    /// Workers of evenkeel-proxy are ordinary threads (process.real_time = false)
     #[arg(long)]
-    real_time: bool,
+    ordinary: bool,
     /// Measure only the rows with this in their names
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,

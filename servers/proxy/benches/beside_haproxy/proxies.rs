@@ -82,8 +82,8 @@ const CERTIFICATE: &str = "both.pem";
 pub(crate) struct Machine {
     program: PathBuf,
     haproxy: String,
-    /// Whether workers of ours have real-time priority.
-    real_time: bool,
+    /// Whether workers of ours are ordinary threads. Otherwise they are as it comes.
+    ordinary: bool,
     directory: tempfile::TempDir,
     pub(crate) origins: Origins,
     /// Threads that go before all others, so that a probe sees no delay of theirs.
@@ -107,7 +107,7 @@ impl Machine {
         Ok(Self {
             program: arguments.program.clone(),
             haproxy: arguments.haproxy.clone(),
-            real_time: arguments.real_time,
+            ordinary: arguments.ordinary,
             directory,
             origins: Origins::start()?,
             prompt: prompt()?,
@@ -156,9 +156,13 @@ impl Machine {
             format!("[[pool.{name}.server]]\nname = \"s\"\naddress = \"{address}\"\n")
         };
         let mut text = format!(
-            "[process]\nworkers = 1\nreal_time = {}\nconnections_max = 9000\n\
+            "[process]\nworkers = 1\n{}connections_max = 9000\n\
              admin_socket = \"{}\"\n[log.all]\nto = \"file:{}\"\n{OURS}",
-            self.real_time,
+            if self.ordinary {
+                "real_time = false\n"
+            } else {
+                ""
+            },
             files.admin.display(),
             files.log.display()
         );

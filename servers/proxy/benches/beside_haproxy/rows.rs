@@ -58,7 +58,7 @@ impl Rows {
         self.rows.is_empty()
     }
 
-    /// All of it.
+    /// All of it, without columns that say nothing.
     pub(crate) fn table(&self) -> Table {
         let mut columns = vec![String::new()];
         for (index, name) in self.names.iter().enumerate() {
@@ -67,6 +67,16 @@ impl Rows {
                 columns.extend(["ratio", "spread", "target"].map(str::to_owned));
             }
         }
-        Table::new(self.title.clone(), columns, self.rows.clone())
+        let says = |column: usize| {
+            let mut rows = self.rows.iter();
+            rows.any(|row| !matches!(&row[column], Cell::Text(text) if text.is_empty()))
+        };
+        let kept: Vec<usize> = (0..columns.len()).filter(|&column| says(column)).collect();
+        let of = |row: &Vec<Cell>| -> Vec<Cell> {
+            kept.iter().map(|&column| row[column].clone()).collect()
+        };
+        let rows: Vec<_> = self.rows.iter().map(of).collect();
+        let columns: Vec<_> = kept.iter().map(|&column| columns[column].clone()).collect();
+        Table::new(self.title.clone(), columns, rows)
     }
 }
