@@ -1,12 +1,14 @@
-//! Finds out which servers are up: a task for each, in the class `URGENT`, so that a proxy which is
-//! busy does not take its servers for dead.
+//! Finds out which servers are up: a task for each, in the control runtime, so that a proxy which
+//! is busy does not take its servers for dead.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::Class;
-use evenkeel::task::JoinSet;
+use evenkeel::runtime::Handle;
+use evenkeel::task::AbortHandle;
 use evenkeel::time::{sleep, timeout};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tracing::{error, info, warn};
@@ -23,18 +25,19 @@ const LINE_BYTES_MAX: usize = 1_024;
 
 /// The checks of a pool, which end with this.
 #[derive(Debug)]
-pub struct Checks(JoinSet<()>);
+pub struct Checks(Vec<AbortHandle>);
 
 impl Checks {
     /// Begins to check the servers of a pool, if its configuration says how.
-    pub fn begin(pool: &Arc<Pool>) -> Self {
-        let mut tasks = JoinSet::new();
+    pub fn begin(pool: &Arc<Pool>, control: &Handle) -> Self {
+        let mut tasks = Vec::new();
         if let Some(check) = &pool.config.check {
             let servers = pool.servers().iter().enumerate();
             // One whose name is not found is down, and another pool comes when it is.
             let known = servers.filter(|(_, server)| server.config.address.is_known());
             for (index, _) in known {
-                tasks.spawn_in(Class::URGENT, watch(Arc::clone(pool), check.clone(), index));
+                let watch = watch(Arc::clone(pool), check.clone(), index);
+                tasks.push(control.spawn_in(Class::NORMAL, watch).abort_handle());
             }
         }
         Self(tasks)
@@ -43,6 +46,12 @@ impl Checks {
     /// How many servers are checked.
     pub fn count(&self) -> usize {
         self.0.len()
+    }
+}
+
+impl Drop for Checks {
+    fn drop(&mut self) {
+        self.0.iter().for_each(AbortHandle::abort);
     }
 }
 
@@ -88,6 +97,7 @@ async fn watch(pool: Arc<Pool>, check: config::Check, index: usize) {
     let count = u32::try_from(pool.servers().len()).unwrap_or(u32::MAX);
     let offset = check.interval / count.max(1) * u32::try_from(index).unwrap_or(0);
     sleep(offset).await;
+    let mut pause = spread(&name, check.interval);
     loop {
         if pool.members()[index].admin != Admin::Maintenance {
             let result = once(&check, pool.config.protocol, &server).await;
@@ -107,8 +117,17 @@ async fn watch(pool: Arc<Pool>, check: config::Check, index: usize) {
                 _ => {}
             }
         }
-        sleep(check.interval).await;
+        sleep(std::mem::replace(&mut pause, check.interval)).await;
     }
+}
+
+/// How long after the first check the next one is: not those of all pools at the same moment, which
+/// one worker would have to make one after the other.
+fn spread(name: &str, interval: Duration) -> Duration {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    // From half an interval to a whole one.
+    interval / 2 + interval / 2 * (hasher.finish() % 1_000) as u32 / 1_000
 }
 
 async fn attempt(check: &config::Check, protocol: Protocol, server: &Server) -> Result<(), Failed> {

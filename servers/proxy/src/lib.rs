@@ -16,6 +16,7 @@
 //! - [`discovery`]: servers by name.
 //! - [`admin`]: the socket that answers operators.
 //! - [`convert`]: configurations of HAProxy as ones of this proxy.
+//! - [`runtimes`]: where tasks run.
 //! - [`sessions`], [`refusals`] and [`counters`]: who is connected, what was refused, and what was
 //!   counted.
 //! - [`upgrade`]: another process takes over; [`supervisor`]: what systemd is told.
@@ -42,6 +43,7 @@ pub mod proxy_protocol;
 pub mod refusals;
 pub mod relay;
 pub mod route;
+pub mod runtimes;
 pub mod server;
 pub mod sessions;
 pub mod socket;

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use evenkeel::runtime::Builder;
 use proxy::config;
+use proxy::runtimes::Runtimes;
 use proxy::server::Server;
 use servers_common::properties::Property;
 
@@ -191,7 +192,7 @@ fn serve(path: &Path, ready: &Sender<()>) {
     let mut builder = Builder::new();
     let runtime = builder.workers(2).build().expect("threads can be made");
     runtime.block_on(async {
-        let server = Server::begin(path, config, None).await;
+        let server = Server::begin(path, config, None, Runtimes::current()).await;
         let _server = server.expect("nobody else has these sockets");
         let _ = ready.send(());
         std::future::pending::<()>().await;

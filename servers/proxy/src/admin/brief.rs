@@ -28,14 +28,14 @@ pub(super) struct Known {
 
 impl Brief {
     /// What is known, or is found out now.
-    pub(super) fn look(&self) -> Known {
+    pub(super) fn look(&self, runtime: &Handle) -> Known {
         let now = Instant::now();
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = |known: &Known| now.saturating_duration_since(known.at) < AGE_MAX;
         if let Some(known) = known.filter(is_new) {
             return known;
         }
-        let stats = Handle::current().stats();
+        let stats = runtime.stats();
         *known.insert(Known {
             at: now,
             workers: stats.workers.len(),
@@ -56,12 +56,13 @@ mod tests {
         let runtime = Builder::new().workers(1).start_paused(true).build();
         runtime.unwrap().block_on(async {
             let brief = Brief::default();
-            let first = brief.look();
+            let runtime = Handle::current();
+            let first = brief.look(&runtime);
             assert_eq!(first.workers, 1);
             evenkeel::time::sleep(AGE_MAX / 2).await;
-            assert_eq!(brief.look().at, first.at);
+            assert_eq!(brief.look(&runtime).at, first.at);
             evenkeel::time::sleep(AGE_MAX / 2).await;
-            assert_ne!(brief.look().at, first.at);
+            assert_ne!(brief.look(&runtime).at, first.at);
         });
     }
 }

@@ -9,7 +9,8 @@ use super::table::{Table, shown};
 use super::{ERROR, certificates, cpu, errors, listeners, report, rules, sess};
 use crate::config::WEIGHT_MAX;
 use crate::pool::{Admin, Pool};
-use crate::server::Context;
+use crate::server::{Context, ServerError};
+use crate::upgrade::UpgradeError;
 
 const HELP: &str = "\
 show info [json]                     the process
@@ -54,11 +55,11 @@ pub(super) async fn run(context: &Arc<Context>, command: &str) -> String {
         words.pop();
     }
     let result = match words.as_slice() {
-        ["reload"] => match context.reload().await {
+        ["reload"] => match reload(context).await {
             Ok(()) => Ok(String::new()),
             Err(error) => Err(format!("{error}\nnothing was changed")),
         },
-        ["upgrade"] => match context.upgrade().await {
+        ["upgrade"] => match upgrade(context).await {
             Ok(id) if as_json => Ok(format!("{}\n", json!({ "Pid": id }))),
             Ok(id) => Ok(format!("process {id} has taken over\n")),
             Err(error) => Err(format!("{error}\nthis process goes on as before")),
@@ -72,6 +73,19 @@ pub(super) async fn run(context: &Arc<Context>, command: &str) -> String {
         Err(why) if as_json => format!("{}\n", json!({ "error": why })),
         Err(why) => format!("{ERROR}{why}\n"),
     }
+}
+
+/// What listens and starts processes belongs to the runtime that serves.
+async fn reload(context: &Arc<Context>) -> Result<(), ServerError> {
+    let of = Arc::clone(context);
+    let reload = async move { of.reload().await };
+    context.runtimes.in_serving(reload).await
+}
+
+async fn upgrade(context: &Arc<Context>) -> Result<u32, UpgradeError> {
+    let of = Arc::clone(context);
+    let upgrade = async move { of.upgrade().await };
+    context.runtimes.in_serving(upgrade).await
 }
 
 /// Says on standard error what an operator has changed, for whoever asks why things are so.
@@ -99,7 +113,7 @@ fn answer(context: &Arc<Context>, words: &[&str], as_json: bool) -> Result<Strin
         ["show", "info"] => Ok(info(context, as_json)),
         ["show", "stat"] => Ok(table(report::stat(context), csv)),
         ["show", "cpu"] if as_json => Ok(cpu::table(context).json()),
-        ["show", "cpu"] => Ok(cpu::table(context).aligned() + &cpu::workers()),
+        ["show", "cpu"] => Ok(cpu::table(context).aligned() + &cpu::workers(context)),
         ["show", "servers", "state", pool @ ..] if pool.len() < 2 => {
             let pool = pool.first().copied();
             if let Some(name) = pool {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use evenkeel::Class;
 use evenkeel::runtime::Handle;
-use evenkeel::stats::{Stats, WorkerStats};
+use evenkeel::stats::{ClassStats, Stats, WorkerStats};
 use serde_json::{Value, json};
 
 use super::table::Table;
@@ -31,7 +31,8 @@ const COLUMNS: [&str; 10] = [
 /// Times of classes.
 pub(super) fn table(context: &Context) -> Table {
     let users = users(&context.site());
-    let stats = Handle::current().stats();
+    let stats = context.runtimes.serving.stats();
+    let control = context.runtimes.control.as_ref().map(Handle::stats);
     let mut table = Table::new(&COLUMNS);
     let wall = sum(&stats, |worker| worker.wall).as_secs_f64();
     let percent = |time: Duration| {
@@ -39,24 +40,18 @@ pub(super) fn table(context: &Context) -> Table {
         json!((part * 10_000.0).round() / 100.0)
     };
     for class in &stats.classes {
-        let us = |quantile: f64| {
-            let wait = class.waits.quantile(quantile).unwrap_or_default();
-            json!(u64::try_from(wait.as_micros()).unwrap_or(u64::MAX))
-        };
-        table.row(vec![
-            json!(class.name),
-            json!(class.share),
-            exact_ms(class.run),
-            percent(class.run),
-            json!(class.polls),
-            json!(class.hogs),
-            us(0.5),
-            us(0.99),
-            json!(class.alive),
-            json!(users.get(&class.class).map(|users| users.join(" "))),
-        ]);
+        let used_by = users.get(&class.class).map(|users| users.join(" "));
+        let name = (class.name.as_str(), Some(class.share));
+        table.row(row(class, name, used_by.as_deref(), percent));
     }
-    for (name, time) in beside(&stats) {
+    let classes = control.iter().flat_map(|control| &control.classes);
+    for class in classes {
+        if let Some((name, used_by)) = of_control(class.class) {
+            let name = format!("({name})");
+            table.row(row(class, (&name, None), Some(used_by), percent));
+        }
+    }
+    for (name, time) in beside(&stats, control.as_ref()) {
         let mut row = vec![json!(name), Value::Null, exact_ms(time), percent(time)];
         row.resize(COLUMNS.len(), Value::Null);
         table.row(row);
@@ -64,13 +59,55 @@ pub(super) fn table(context: &Context) -> Table {
     table
 }
 
-/// What belongs to no class.
-fn beside(stats: &Stats) -> [(&'static str, Duration); 4] {
+/// What the classes of the control runtime are, whose worker works for nobody else: a word, and
+/// who it is.
+pub(super) fn of_control(class: Class) -> Option<(&'static str, &'static str)> {
+    match class {
+        Class::URGENT => Some(("operators", "(answers to operators)")),
+        Class::NORMAL => Some(("checks", "(checks of servers, names)")),
+        _ => None,
+    }
+}
+
+fn row(
+    class: &ClassStats,
+    (name, share): (&str, Option<u32>),
+    used_by: Option<&str>,
+    percent: impl Fn(Duration) -> Value,
+) -> Vec<Value> {
+    let us = |quantile: f64| {
+        let wait = class.waits.quantile(quantile).unwrap_or_default();
+        json!(u64::try_from(wait.as_micros()).unwrap_or(u64::MAX))
+    };
+    vec![
+        json!(name),
+        json!(share),
+        exact_ms(class.run),
+        percent(class.run),
+        json!(class.polls),
+        json!(class.hogs),
+        us(0.5),
+        us(0.99),
+        json!(class.alive),
+        json!(used_by),
+    ]
+}
+
+/// What belongs to no class, in both runtimes.
+fn beside(serving: &Stats, control: Option<&Stats>) -> [(&'static str, Duration); 4] {
+    let sum = |of: fn(&WorkerStats) -> Duration| {
+        let control = control.map(|control| sum(control, of));
+        sum(serving, of) + control.unwrap_or_default()
+    };
+    let monitor = control.map(|control| control.heavy.monitor);
     [
-        ("(I/O checks)", sum(stats, |worker| worker.check)),
-        ("(spinning)", sum(stats, |worker| worker.spin)),
-        ("(stealing)", sum(stats, |worker| worker.steal)),
-        ("(monitor)", stats.heavy.monitor),
+        ("(I/O checks)", sum(|worker| worker.check)),
+        ("(spinning)", sum(|worker| worker.spin)),
+        ("(stealing)", sum(|worker| worker.steal)),
+        (
+            "(monitor)",
+            serving.heavy.monitor + monitor.unwrap_or_default(),
+        ),
     ]
 }
 
@@ -103,13 +140,13 @@ fn users(site: &Site) -> BTreeMap<Class, Vec<String>> {
     users
         .entry(Class::URGENT)
         .or_default()
-        .push("(checks and operators)".to_owned());
+        .push("(page, reloads)".to_owned());
     users
 }
 
 /// What workers did beside polls, and how much of it, for people.
-pub(super) fn workers() -> String {
-    let stats = Handle::current().stats();
+pub(super) fn workers(context: &Context) -> String {
+    let stats = context.runtimes.serving.stats();
     let sum = |of: fn(&WorkerStats) -> Duration| ms(sum(&stats, of));
     format!(
         "workers {}: wall {} ms, check {} ms, spin {} ms, park {} ms, steal {} ms\n",

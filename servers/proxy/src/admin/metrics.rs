@@ -1,12 +1,14 @@
 //! What the proxy adds to the metrics of the process.
 
+use evenkeel::runtime::Handle;
 use evenkeel_admin::metrics::{Families, Family, Kind, Rows, Value, table_of};
 
+use super::cpu::of_control;
 use crate::compress::Compress;
 use crate::counters::{Counter, OfListener, OfServer};
 use crate::policy::Limiter;
 use crate::pool::{Member, Pool, Server};
-use crate::server::{Front, Site};
+use crate::server::{Context, Front, Site};
 
 const fn counter(
     name: &'static str,
@@ -199,6 +201,26 @@ const COMPRESSIONS: [Counted<Compress>; 4] = [
     ),
 ];
 
+const CONTROL: &[&str] = &["what"];
+
+const CONTROL_RUN: Family = Family {
+    unit: Some("seconds"),
+    ..counter(
+        "proxy_control_run",
+        CONTROL,
+        "Time that operators and checks took, on their worker",
+    )
+};
+
+const CONTROL_OLDEST: Family = Family {
+    unit: Some("seconds"),
+    ..gauge(
+        "proxy_control_oldest_ready",
+        CONTROL,
+        "For how long an operator or a check that is ready has waited, at the moment",
+    )
+};
+
 const CERTIFICATES: Family = Family {
     unit: Some("seconds"),
     ..gauge(
@@ -219,14 +241,23 @@ pub fn page() -> String {
     let compressions = COMPRESSIONS.iter().map(|(family, _)| family);
     let servers = SERVERS.iter().map(|(family, _)| family);
     let states = STATES.iter().map(|(family, _)| family);
-    let others = [&CERTIFICATES, &WAITING, &LINES, &DROPPED];
+    let others = [
+        &CERTIFICATES,
+        &WAITING,
+        &LINES,
+        &DROPPED,
+        &CONTROL_RUN,
+        &CONTROL_OLDEST,
+    ];
     let of_servers = servers.chain(states);
     let all = listeners.chain(limits).chain(of_servers);
     table_of(all.chain(compressions).chain(others))
 }
 
 /// Adds them all, each once.
-pub(crate) fn add(site: &Site, families: &mut Families<'_>) {
+pub(crate) fn add(context: &Context, families: &mut Families<'_>) {
+    add_control(context.runtimes.control.as_ref(), families);
+    let site = &*context.site();
     for (family, read) in &LISTENERS {
         families.add(family, |row| {
             for front in site.fronts.values() {
@@ -284,6 +315,28 @@ pub(crate) fn add(site: &Site, families: &mut Families<'_>) {
                     log.written()
                 };
                 row(&[name], Value::Count(lines));
+            }
+        });
+    }
+}
+
+/// What the worker of control costs and how late it is, which the runtime's own metrics do not say:
+/// those are of the runtime that serves.
+fn add_control(control: Option<&Handle>, families: &mut Families<'_>) {
+    let classes = control.map(|control| control.stats().classes);
+    let classes = classes.unwrap_or_default();
+    let rows = [(&CONTROL_RUN, true), (&CONTROL_OLDEST, false)];
+    for (family, of_run) in rows {
+        families.add(family, |row| {
+            for class in &classes {
+                let Some((what, _)) = of_control(class.class) else {
+                    continue;
+                };
+                let value = match of_run {
+                    true => Value::Seconds(class.run.as_secs_f64()),
+                    false => Value::Level(class.oldest_ready.as_secs_f64()),
+                };
+                row(&[what], value);
             }
         });
     }

@@ -1,4 +1,4 @@
-//! The socket that answers operators, in the class `URGENT`, so that it answers whatever else the
+//! The socket that answers operators, in the control runtime, so that it answers whatever else the
 //! proxy does.
 //!
 //! Who connects sends one line of commands with `;` between them, and gets an answer for each, with
@@ -113,7 +113,11 @@ impl Bound {
         Socket {
             listener,
             path: self.path,
-            accepting: evenkeel::spawn_in(Class::URGENT, answering).abort_handle(),
+            accepting: context
+                .runtimes
+                .control()
+                .spawn_in(Class::URGENT, answering)
+                .abort_handle(),
             places,
         }
     }

@@ -16,7 +16,7 @@ use crate::server::{Context, Front};
 /// `show info`: names and values.
 pub(super) fn info(context: &Context) -> Vec<(&'static str, Value)> {
     let site = context.site();
-    let runtime = context.brief.look();
+    let runtime = context.brief.look(&context.runtimes.serving);
     let fronts = site.fronts.values();
     let sum = |of: fn(&OfListener) -> &Counter| -> u64 {
         fronts

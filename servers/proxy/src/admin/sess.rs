@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use evenkeel::runtime::Handle;
 use serde_json::json;
 
 use super::table::Table;
@@ -98,7 +97,7 @@ pub(super) fn show(context: &Context, words: &[&str], as_json: bool) -> Result<S
     found.sort_by_key(|seen| seen.id);
     let all = found.len();
     found.truncate(filter.max.unwrap_or(SHOWN));
-    let classes = Handle::current().stats().classes;
+    let classes = context.runtimes.serving.stats().classes;
     let mut table = Table::new(&[
         "id",
         "client",

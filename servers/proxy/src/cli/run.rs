@@ -4,21 +4,17 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::config::{self, Config};
 use crate::events;
+use crate::runtimes::{Built, Runtimes};
 use crate::server::{Context, Server};
 use crate::supervisor::{self, PidFile};
 use crate::upgrade::Predecessor;
-use evenkeel::runtime::Builder;
 use evenkeel::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info, warn};
 
 use super::Outcome;
-
-/// How long the runtime may take to end, when its connections have had their time.
-const SHUTDOWN_MAX: Duration = Duration::from_secs(5);
 
 pub(super) fn run(path: &Path) -> Outcome {
     let mut predecessor = Predecessor::of_environment()?;
@@ -36,30 +32,20 @@ pub(super) fn run(path: &Path) -> Outcome {
 fn begin(path: &Path, predecessor: &mut Option<Predecessor>) -> Outcome {
     let config = config::read(path)?;
     events::begin(&config.events);
-    let mut builder = Builder::new();
-    if let Some(workers) = config.process.get_ref().workers {
-        builder.workers(workers);
-    }
-    if let Some(bound) = config.process.get_ref().io_check_bound {
-        builder.io_check_bound(bound);
-    }
-    if let Some(events) = config.process.get_ref().io_check_events {
-        builder.io_check_events(events);
-    }
-    builder.real_time_workers(config.process.get_ref().real_time);
-    for (name, class) in &config.classes {
-        builder.class(name, class.get_ref().into());
-    }
-    let runtime = builder.build()?;
-    let outcome = runtime.block_on(serve(path, config, predecessor.take()));
+    let runtimes = Built::new(&config)?;
+    let handles = runtimes.handles();
+    let outcome = runtimes.block_on(serve(path, config, predecessor.take(), handles));
     // Connections that are left are dropped.
-    if let Err(error) = runtime.shutdown(SHUTDOWN_MAX) {
-        warn!(%error, "{error}");
-    }
+    runtimes.shutdown();
     outcome
 }
 
-async fn serve(path: &Path, config: Config, predecessor: Option<Predecessor>) -> Outcome {
+async fn serve(
+    path: &Path,
+    config: Config,
+    predecessor: Option<Predecessor>,
+    runtimes: Runtimes,
+) -> Outcome {
     // Listening from here on, so that even an early ctrl-c ends the process properly.
     let mut signals = Signals {
         interrupt: signal(SignalKind::interrupt())?,
@@ -69,7 +55,7 @@ async fn serve(path: &Path, config: Config, predecessor: Option<Predecessor>) ->
         upgrade: signal(SignalKind::user_defined2())?,
     };
     let pid_file = config.process.get_ref().pid_file.clone();
-    let server = Server::begin(path, config, predecessor).await?;
+    let server = Server::begin(path, config, predecessor, runtimes).await?;
     let context = Arc::clone(server.context());
     // Serving is worth more than that: whoever supervises it sees what is missing.
     let pid_file = pid_file.and_then(|path| {

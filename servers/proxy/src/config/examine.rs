@@ -13,7 +13,7 @@ use super::class::{BUILT_IN, OWN_MAX, OfClass};
 use super::http2::Protocol;
 use super::pool::{Balance, CheckKind, Pool, Resolve};
 use super::values::{self, WEIGHT_MAX};
-use super::{Config, Listener, ListenerTls, Mode, NETWORKS_MAX, Route, examine_policy};
+use super::{Config, Listener, ListenerTls, Mode, NETWORKS_MAX, RealTime, Route, examine_policy};
 
 /// Everything that is wrong.
 pub(super) fn problems(config: &Config) -> Vec<Found> {
@@ -80,9 +80,7 @@ impl Examiner<'_> {
                 "process.io_check_bound has to be from 10us to 1s",
             );
         }
-        // As the runtime has it: a worker gives the priority up after so long.
-        let bout = Duration::from_millis(2);
-        if process.real_time && process.io_check_bound.is_some_and(|bound| bound > bout) {
+        if process.real_time == RealTime::Yes && process.looks_late() {
             let said = "process.io_check_bound has to be 2ms or less with process.real_time";
             self.say(at.clone(), said);
         }

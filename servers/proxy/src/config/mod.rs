@@ -94,8 +94,8 @@ pub struct Process {
     pub io_check_bound: Option<Duration>,
     /// Events that an I/O check takes at most; as many as the runtime has it, if it is not given.
     pub io_check_events: Option<usize>,
-    /// Workers that wake go before every ordinary thread of the machine.
-    pub real_time: bool,
+    /// Whether workers that wake go before every ordinary thread of the machine.
+    pub real_time: RealTime,
     /// Connections of clients, of all listeners together. More wait to be accepted.
     pub connections_max: usize,
     /// How long connections may go on after the signal to end.
@@ -118,13 +118,33 @@ pub struct Process {
     pub h2_held_bytes_max: usize,
 }
 
+/// Whether workers that wake go before every ordinary thread of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RealTime {
+    /// If the system allows it.
+    Auto,
+    /// They do, or the proxy does not begin.
+    Yes,
+    /// They do not.
+    No,
+}
+
+impl Process {
+    /// Whether busy workers look for events too seldom for real-time priority, which they have to
+    /// give up within 2 ms.
+    pub(crate) fn looks_late(&self) -> bool {
+        let bout = Duration::from_millis(2);
+        self.io_check_bound.is_some_and(|bound| bound > bout)
+    }
+}
+
 impl Default for Process {
     fn default() -> Self {
         Self {
             workers: None,
             io_check_bound: None,
             io_check_events: None,
-            real_time: false,
+            real_time: RealTime::Auto,
             connections_max: 20_000,
             drain: Duration::from_secs(30),
             upgrade_timeout: Duration::from_secs(30),

@@ -98,7 +98,7 @@ const ROUTE: &str = "[[listener.web.route]]";
 const SERVER: &str = "[[pool.app.server]]";
 
 /// Changes of the good configuration, the line that is wrong then, and a word of the message.
-const WRONG: [(&str, &str, &str, &str); 22] = [
+const WRONG: [(&str, &str, &str, &str); 23] = [
     ("head = \"2s\"", "haed = \"2s\"", "haed = \"2s\"", "haed"),
     (
         "head = \"2s\"",
@@ -170,6 +170,12 @@ const WRONG: [(&str, &str, &str, &str); 22] = [
     ),
     (
         "drain = \"5s\"",
+        "real_time = \"yes\"",
+        "real_time = \"yes\"",
+        "expected true, false or \"auto\"",
+    ),
+    (
+        "drain = \"5s\"",
         "io_check_events = 0",
         "[process]",
         "process.io_check_events",
@@ -182,6 +188,22 @@ const WRONG: [(&str, &str, &str, &str); 22] = [
     ),
     ("[pool.api]", "[pool.api", "[pool.api", "]"),
 ];
+
+#[test]
+fn real_time_priority_is_taken_where_it_may_be_unless_something_else_is_said() {
+    let read = |said: &str| {
+        let config = parse("good", &GOOD.replace("drain = \"5s\"", said)).unwrap();
+        config.process.get_ref().real_time
+    };
+    assert_eq!(read(""), RealTime::Auto);
+    // Of the workers that serve, that leaves none that may have it, which is no error.
+    assert_eq!(
+        read("real_time = \"auto\"\nio_check_bound = \"3ms\""),
+        RealTime::Auto
+    );
+    assert_eq!(read("real_time = true"), RealTime::Yes);
+    assert_eq!(read("real_time = false"), RealTime::No);
+}
 
 #[test]
 fn errors_say_the_line_and_the_cause() {

@@ -1,12 +1,13 @@
 //! How values are written, and the defaults of those that are left out.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, de};
 pub(super) use servers_common::values::{optional_time, time};
 use toml::Spanned;
 
-use super::{Process, Resolver};
+use super::{Process, RealTime, Resolver};
 use crate::socket::Address;
 
 /// The largest weight.
@@ -109,6 +110,33 @@ pub(super) fn rise() -> u32 {
 
 pub(super) fn fall() -> u32 {
     3
+}
+
+impl<'de> Deserialize<'de> for RealTime {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(RealTimeVisitor)
+    }
+}
+
+struct RealTimeVisitor;
+
+impl de::Visitor<'_> for RealTimeVisitor {
+    type Value = RealTime;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("true, false or \"auto\"")
+    }
+
+    fn visit_bool<E: de::Error>(self, yes: bool) -> Result<RealTime, E> {
+        Ok(if yes { RealTime::Yes } else { RealTime::No })
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<RealTime, E> {
+        match text {
+            "auto" => Ok(RealTime::Auto),
+            _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
+        }
+    }
 }
 
 impl<'de> Deserialize<'de> for Address {

@@ -2,8 +2,8 @@
 //! [hickory](https://docs.rs/hickory-resolver), and known when a connection is made.
 //!
 //! ```text
-//!   config ──▶ names ──▶ a task for each, in URGENT ──▶ what is known ──▶ another site
-//!                          ▲            │                                  (if it has changed)
+//!   config ──▶ names ──▶ a task for each, in control ──▶ what is known ──▶ another site
+//!                          ▲            │                                   (if it has changed)
 //!                          └── its TTL ─┘
 //! ```
 //!
@@ -37,6 +37,7 @@ use hickory_resolver::{Resolver, ResolverBuilder};
 use tracing::{error, info, warn};
 
 use crate::config::{self, Config, Pool};
+use crate::runtimes::Runtimes;
 use crate::server::Context;
 use runtime::Runtime;
 
@@ -50,7 +51,7 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 
 /// What is known of names, and who asks for them.
 #[derive(Default)]
-pub struct Discovery(Mutex<State>);
+pub struct Discovery(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
@@ -90,7 +91,7 @@ pub enum NotFound {
 
 impl Discovery {
     /// Asks for names that are new, by the settings of this configuration. Waits for a while.
-    pub async fn learn(&self, config: &Config) {
+    pub async fn learn(&self, config: &Config, runtimes: &Runtimes) {
         let wanted = names::names(config);
         let settings = config.resolver.get_ref();
         let new: Vec<Name> = {
@@ -104,24 +105,10 @@ impl Discovery {
         let Some(resolver) = self.resolver().filter(|_| !new.is_empty()) else {
             return;
         };
-        let mut asking = JoinSet::new();
-        for name in new {
-            let (resolver, max) = (Arc::clone(&resolver), settings.addresses_max);
-            asking.spawn_in(Class::URGENT, async move {
-                let mut hosts = Hosts::new(true);
-                let answer = ask(&resolver, &name, max, &mut hosts).await;
-                (name, answer)
-            });
-        }
-        let all = async {
-            while let Some(answer) = asking.join_next().await {
-                if let Ok((name, Ok((found, _)))) = answer {
-                    self.state().known.insert(name, found);
-                }
-            }
-        };
+        let all = ask_all(Arc::clone(&self.0), resolver, new, settings.addresses_max);
         // Who has not answered by then is asked again.
-        let _ = timeout(LEARN_MAX, all).await;
+        let all = async { timeout(LEARN_MAX, all).await };
+        let _ = runtimes.in_control(all).await;
     }
 
     /// The pool with the addresses of its servers instead of their names, as far as these are
@@ -146,7 +133,8 @@ impl Discovery {
             let first = state.known.contains_key(&name);
             state.asking.entry(name.clone()).or_insert_with(|| {
                 let asking = keep_asking(Arc::downgrade(context), name, first);
-                evenkeel::spawn_in(Class::URGENT, asking).abort_handle()
+                let control = context.runtimes.control();
+                control.spawn_in(Class::NORMAL, asking).abort_handle()
             });
         }
     }
@@ -170,8 +158,35 @@ impl Discovery {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Each change is made whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        state(&self.0)
+    }
+}
+
+fn state(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    // Each change is made whole.
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Asks for these names, all at once, and notes what is found.
+async fn ask_all(
+    known: Arc<Mutex<State>>,
+    resolver: Arc<Resolver<Runtime>>,
+    names: Vec<Name>,
+    max: usize,
+) {
+    let mut asking = JoinSet::new();
+    for name in names {
+        let resolver = Arc::clone(&resolver);
+        asking.spawn_in(Class::NORMAL, async move {
+            let mut hosts = Hosts::new(true);
+            let answer = ask(&resolver, &name, max, &mut hosts).await;
+            (name, answer)
+        });
+    }
+    while let Some(answer) = asking.join_next().await {
+        if let Ok((name, Ok((found, _)))) = answer {
+            state(&known).known.insert(name, found);
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! What the resolver stands on: this runtime's sockets, timers and tasks, in the class `URGENT`, so
-//! that addresses are known in time whatever the proxy does.
+//! What the resolver stands on: this runtime's sockets, timers and tasks, on the worker of control,
+//! so that addresses are known in time whatever the proxy does.
 
 use std::future::Future;
 use std::io;
@@ -75,7 +75,7 @@ impl RuntimeProvider for Runtime {
 impl Spawn for Runtime {
     /// Each ends by itself when nobody waits for it.
     fn spawn_bg(&mut self, future: impl Future<Output = ()> + Send + 'static) {
-        drop(evenkeel::spawn_in(Class::URGENT, future));
+        drop(evenkeel::spawn_in(Class::NORMAL, future));
     }
 }
 

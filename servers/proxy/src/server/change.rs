@@ -70,9 +70,9 @@ impl Context {
         mut inherited: Option<&mut Inherited>,
     ) -> Result<Bound, ServerError> {
         let before = self.site();
-        let classes = classes(&config, &before.config)?;
+        let classes = classes(&self.runtimes.serving, &config, &before.config)?;
         let logs = logs(&config, &before.logs).await?;
-        self.discovery.learn(&config).await;
+        self.discovery.learn(&config, &self.runtimes).await;
         let mut bound = Bound::new();
         for (name, listener) in &config.listeners {
             let listener = listener.get_ref();
@@ -82,14 +82,11 @@ impl Context {
                 bound.push((place, sockets));
             }
         }
-        let runtime = Handle::current();
         for (name, class, settings) in classes {
-            let set = runtime.set_class(class, settings);
+            let set = self.runtimes.serving.set_class(class, settings);
             set.map_err(|error| ServerError::Class { name, error })?;
         }
-        let of_name = |name: &str| runtime.class(name);
-        let (config, leaving) = ((config, logs), self.leaving());
-        let site = Site::new(config, &before, &leaving, of_name, &self.discovery);
+        let site = self.site_after(&before, (config, logs));
         if let Some(inherited) = inherited {
             site.restore(inherited);
         }
@@ -102,16 +99,29 @@ impl Context {
     }
 
     /// Names of servers come to other addresses now.
-    pub async fn addresses_changed(&self) {
+    pub async fn addresses_changed(self: &Arc<Self>) {
+        // Its pools may have waits, whose timers belong to the runtime that serves.
+        let context = Arc::clone(self);
+        let change = async move { context.change_addresses().await };
+        self.runtimes.in_serving(change).await;
+    }
+
+    async fn change_addresses(&self) {
         // One change at a time.
         let _open = self.open.lock().await;
         let before = self.site();
-        let runtime = Handle::current();
-        let of_name = |name: &str| runtime.class(name);
-        let config = (before.config.clone(), before.logs.clone());
-        let leaving = self.leaving();
-        let site = Site::new(config, &before, &leaving, of_name, &self.discovery);
+        let site = self.site_after(&before, (before.config.clone(), before.logs.clone()));
         self.go_by(site, &before);
+    }
+
+    fn site_after(&self, before: &Site, config: (Config, Logs)) -> Site {
+        Site::new(
+            config,
+            before,
+            &self.leaving(),
+            &self.runtimes,
+            &self.discovery,
+        )
     }
 
     /// Works by another site from now on.
@@ -202,10 +212,10 @@ async fn logs(config: &Config, before: &Logs) -> Result<Logs, ServerError> {
 /// The classes of which the configuration, or the one before, says something, with all that holds
 /// for them now.
 fn classes(
+    runtime: &Handle,
     config: &Config,
     before: &Config,
 ) -> Result<Vec<(String, Class, ClassConfig)>, ServerError> {
-    let runtime = Handle::current();
     let names: BTreeSet<&String> = config.classes.keys().chain(before.classes.keys()).collect();
     let mut classes = Vec::new();
     for name in names {

@@ -42,6 +42,7 @@ use crate::admin;
 use crate::config::Config;
 use crate::counters::Counter;
 use crate::discovery::Discovery;
+use crate::runtimes::Runtimes;
 use crate::sessions::Sessions;
 use crate::upgrade::{PidLeft, Predecessor, Successor};
 use open::Open;
@@ -62,6 +63,8 @@ const PAGE_MAX: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Context {
     path: PathBuf,
+    /// Where its tasks run.
+    pub runtimes: Runtimes,
     /// Where its process id stands, as it was when it began.
     pid_file: Option<PathBuf>,
     site: Mutex<Arc<Site>>,
@@ -112,7 +115,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Begins to listen, by this configuration, which is in this file. The runtime has its classes.
+    /// Begins to listen, by this configuration, which is in this file. The serving runtime, in
+    /// which this is called, has its classes.
     /// With a predecessor it takes over what that has.
     ///
     /// # Errors
@@ -122,6 +126,7 @@ impl Server {
         path: &Path,
         config: Config,
         predecessor: Option<Predecessor>,
+        runtimes: Runtimes,
     ) -> Result<Self, ServerError> {
         let mut inherited = match predecessor {
             None => None,
@@ -130,7 +135,7 @@ impl Server {
         let process = config.process.get_ref().clone();
         let connections_max = descriptors::secured(process.connections_max, &config)
             .map_err(ServerError::Descriptors)?;
-        let context = Arc::new(Context::new(path, &config, connections_max));
+        let context = Arc::new(Context::new(path, &config, connections_max, runtimes));
         let mut open = context.open.lock().await;
         let bound = context
             .change(&mut open, config, inherited.as_mut())
@@ -141,7 +146,8 @@ impl Server {
                 let passed = inherited
                     .as_mut()
                     .and_then(|inherited| inherited.admin(&path));
-                Some(admin::Bound::new(path, passed).await?)
+                let bound = admin::Bound::new(path, passed);
+                Some(context.runtimes.in_control(bound).await?)
             }
         };
         context
@@ -245,7 +251,7 @@ async fn listen(
     // With the metrics of the proxy, as long as it is there.
     let page = evenkeel_admin::Builder::new().metrics(move |families| {
         if let Some(context) = of.upgrade() {
-            admin::add_metrics(&context.site(), families);
+            admin::add_metrics(&context, families);
         }
     });
     let page = page.listen(&address).await;
@@ -283,9 +289,10 @@ async fn sweep(context: std::sync::Weak<Context>) {
 }
 
 impl Context {
-    fn new(path: &Path, config: &Config, connections_max: usize) -> Self {
+    fn new(path: &Path, config: &Config, connections_max: usize, runtimes: Runtimes) -> Self {
         Self {
             path: path.to_owned(),
+            runtimes,
             pid_file: config.process.get_ref().pid_file.clone(),
             site: Mutex::new(Arc::new(Site::empty(config))),
             edition: AtomicU64::new(0),

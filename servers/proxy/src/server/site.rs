@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use evenkeel::Class;
-use evenkeel::runtime::Handle;
 use evenkeel::time::Instant;
 use servers_common::slots::Slots;
 use tokio::sync::watch;
@@ -22,6 +21,7 @@ use crate::discovery::Discovery;
 use crate::http::All;
 use crate::pool::{Pool, Pools, Server};
 use crate::route::Router;
+use crate::runtimes::Runtimes;
 use crate::socket::Address;
 use crate::tls;
 use crate::upgrade::Inherited;
@@ -132,16 +132,17 @@ impl Site {
         (config, logs): (Config, Logs),
         before: &Site,
         leaving: &watch::Receiver<bool>,
-        classes: impl Fn(&str) -> Option<Class>,
+        runtimes: &Runtimes,
         discovery: &Discovery,
     ) -> Self {
-        let pools = pools(&config, before, discovery);
+        let pools = pools(&config, before, runtimes, discovery);
         let by_name: Pools = pools
             .iter()
             .map(|(name, watched)| (name.clone(), Arc::clone(&watched.pool)))
             .collect();
         // As many handshakes compute at a time.
-        let permits = Handle::current().stats().workers.len();
+        let permits = runtimes.serving.stats().workers.len();
+        let classes = |name: &str| runtimes.serving.class(name);
         let mut fronts = BTreeMap::new();
         for (name, listener) in &config.listeners {
             let listener = listener.get_ref();
@@ -168,7 +169,7 @@ impl Site {
                     (name, listener),
                     &by_name,
                     class,
-                    &classes,
+                    classes,
                     known.map(|known| &known.router),
                 ),
                 slots: known
@@ -266,7 +267,12 @@ impl Site {
 }
 
 /// The pools, of which those are the same ones as before of which nothing changed.
-fn pools(config: &Config, before: &Site, discovery: &Discovery) -> BTreeMap<String, Arc<Watched>> {
+fn pools(
+    config: &Config,
+    before: &Site,
+    runtimes: &Runtimes,
+    discovery: &Discovery,
+) -> BTreeMap<String, Arc<Watched>> {
     let mut pools = BTreeMap::new();
     for (name, pool) in &config.pools {
         let pool = discovery.resolved(pool.get_ref());
@@ -275,7 +281,7 @@ fn pools(config: &Config, before: &Site, discovery: &Discovery) -> BTreeMap<Stri
             known => {
                 let known = known.map(|watched| &*watched.pool);
                 let pool = Pool::new(name, pool, known);
-                let checks = Checks::begin(&pool);
+                let checks = Checks::begin(&pool, runtimes.control());
                 Arc::new(Watched { pool, checks })
             }
         };

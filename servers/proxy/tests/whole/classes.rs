@@ -40,14 +40,14 @@ fn a_route_with_a_class_of_its_own_has_its_own_account() {
     proxy.rewrite(&config.replace("share = 7", "share = 9"));
     proxy.ctl("reload");
     assert_eq!(row(&proxy, "video")["share"], 9);
-    // Checks and operators are in a class of their own.
+    // Checks and operators have a row of their own.
     assert!(
-        row(&proxy, "urgent")["used_by"]
+        row(&proxy, "(operators)")["used_by"]
             .as_str()
             .unwrap()
             .contains("operators")
     );
-    assert!(polls("urgent") > 0);
+    assert!(polls("(operators)") > 0);
     let text = proxy.ctl("show cpu");
     assert!(
         text.contains("video") && text.contains("workers 2: wall"),

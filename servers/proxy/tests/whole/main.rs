@@ -5,6 +5,7 @@ mod admin;
 mod bodies;
 mod classes;
 mod compressed;
+mod control;
 mod convert;
 mod events;
 mod expiry;

@@ -43,6 +43,11 @@ impl Proxy {
         Self::start_by(Some(shell), &[], "", config)
     }
 
+    /// The same under a command that starts it.
+    pub(crate) fn start_under(shell: Command, process: &str, config: &str) -> Self {
+        Self::start_by(Some(shell), &[], process, config)
+    }
+
     /// The same with these variables in its environment.
     pub(crate) fn start_in(variables: &[(&str, &Path)], process: &str, config: &str) -> Self {
         Self::start_by(None, variables, process, config)
