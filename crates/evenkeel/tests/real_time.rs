@@ -27,6 +27,7 @@ use support::within;
 /// The names of policies in `sched(7)`.
 const RR: u32 = 2;
 const BATCH: u32 = 3;
+const OTHER: u32 = 0;
 
 /// The highest priority that a process without privilege may have; set for a child.
 const LIMIT: &str = "REAL_TIME_LIMIT";
@@ -343,7 +344,7 @@ fn beside_hogs_alone_workers_have_it_only_while_one_computes() {
         for _ in 0..2 {
             let task = runtime.spawn(async move {
                 // A pause of the kernel's may be as long as a hog's poll, and looks like one.
-                while own_after_a_sleep().await == (RR, 1) {}
+                while own_after_a_sleep().await != (OTHER, 0) {}
             });
             runtime.block_on(within(task)).unwrap();
             let (tasks, stop) = hogs_in_the_pool(&runtime, 1);
@@ -368,6 +369,15 @@ fn it_is_refused_where_workers_would_keep_it_for_long() {
     refused(Builder::new().hand_off_after(None));
     refused(Builder::new().hand_off_after(Some(Duration::from_millis(11))));
     refused(Builder::new().io_check_bound(Duration::from_millis(3)));
+    let mut late = Builder::new();
+    late.io_check_bound(Duration::from_millis(3));
+    let error = late.real_time_beside_hogs(true).build().err().unwrap();
+    let error = error.to_string();
+    assert!(error.contains("real_time_beside_hogs"), "{error}");
+    // Who switches one of the two off leaves the other.
+    let error = late.real_time_workers(false).build().err().unwrap();
+    assert!(error.to_string().contains("real_time_beside_hogs"));
+    late.real_time_beside_hogs(false).build().unwrap();
 }
 
 /// Runs another test of this file in a process without the privilege, which may have priorities up

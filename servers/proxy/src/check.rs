@@ -23,6 +23,9 @@ use crate::stream::Stream;
 /// The longest first line of an answer, of which the status is needed alone.
 const LINE_BYTES_MAX: usize = 1_024;
 
+/// Nobody waits for longer until a server is checked for the first time.
+const SPREAD_MAX: Duration = Duration::from_secs(1);
+
 /// The checks of a pool, which end with this.
 #[derive(Debug)]
 pub struct Checks(Vec<AbortHandle>);
@@ -93,11 +96,7 @@ pub async fn once(
 async fn watch(pool: Arc<Pool>, check: config::Check, index: usize) {
     let server = Arc::clone(&pool.servers()[index]);
     let name = format!("{}/{}", pool.name, server.config.name);
-    // Not all servers at the same moment.
-    let count = u32::try_from(pool.servers().len()).unwrap_or(u32::MAX);
-    let offset = check.interval / count.max(1) * u32::try_from(index).unwrap_or(0);
-    sleep(offset).await;
-    let mut pause = spread(&name, check.interval);
+    sleep(spread(&name, check.interval)).await;
     loop {
         if pool.members()[index].admin != Admin::Maintenance {
             let result = once(&check, pool.config.protocol, &server).await;
@@ -117,17 +116,18 @@ async fn watch(pool: Arc<Pool>, check: config::Check, index: usize) {
                 _ => {}
             }
         }
-        sleep(std::mem::replace(&mut pause, check.interval)).await;
+        sleep(check.interval).await;
     }
 }
 
-/// How long after the first check the next one is: not those of all pools at the same moment, which
-/// one worker would have to make one after the other.
+/// When the first check is made: those of all pools not at the same moment, as one worker makes
+/// them.
 fn spread(name: &str, interval: Duration) -> Duration {
+    const PARTS: u32 = 1_000;
     let mut hasher = DefaultHasher::new();
     name.hash(&mut hasher);
-    // From half an interval to a whole one.
-    interval / 2 + interval / 2 * (hasher.finish() % 1_000) as u32 / 1_000
+    let part = u32::try_from(hasher.finish() % u64::from(PARTS)).unwrap_or_default();
+    interval.min(SPREAD_MAX) / PARTS * part
 }
 
 async fn attempt(check: &config::Check, protocol: Protocol, server: &Server) -> Result<(), Failed> {

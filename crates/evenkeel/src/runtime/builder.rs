@@ -96,7 +96,7 @@ impl Builder {
     pub fn new() -> Self {
         let config = Config {
             workers: 0,
-            real_time: RealTime::Never,
+            real_time: RealTime::default(),
             thread_name: "evenkeel".to_owned(),
             worker_names: Arc::new([]),
             thread_stack_size: None,
@@ -161,19 +161,15 @@ setters! {
     /// without real-time budget, [`build`](Builder::build) fails. `hand_off_after` may be at most
     /// 10 ms with it, and [`io_check_bound`](Builder::io_check_bound) 2 ms. If the process later
     /// forbids itself `sched_setscheduler`, each worker keeps the priority it has then.
-    real_time_workers(real_time: bool) => config.real_time = match real_time {
-        true => RealTime::Always,
-        false => RealTime::Never,
-    };
-    /// The same as [`real_time_workers`](Builder::real_time_workers), but only while tasks compute
-    /// in the heavy pool, and for some 100 ms after that. So light tasks need not wait for the
-    /// hogs of their own process, and otherwise a worker is a thread like others: it goes on with
-    /// what is left of its time slice, and finds more to do when it wakes. Default: false. The one
-    /// of the two that is called last is valid.
-    real_time_beside_hogs(real_time: bool) => config.real_time = match real_time {
-        true => RealTime::BesideHogs,
-        false => RealTime::Never,
-    };
+    real_time_workers(real_time: bool) => config.real_time.always = real_time;
+    /// The same as [`real_time_workers`](Builder::real_time_workers), but only beside hogs of this
+    /// runtime: a worker that falls asleep while a task computes in the heavy pool, or up to 100 ms
+    /// later, wakes with the priority. So light tasks do not wait for such tasks, and otherwise a
+    /// worker is a thread like others, which finds more to do when it wakes. The monitor has its
+    /// priority all the time. Default: false.
+    ///
+    /// Where both are on, workers have it as with `real_time_workers`.
+    real_time_beside_hogs(real_time: bool) => config.real_time.beside_hogs = real_time;
     /// Sets the stack size of the threads that run tasks or blocking work, in bytes: at least 64
     /// KiB. Default: that of the standard library, 2 MiB.
     thread_stack_size(bytes: usize) => config.thread_stack_size = Some(bytes);
@@ -511,7 +507,7 @@ fn check_scheduling(config: &Config) -> Result<(), BuildError> {
         && bound <= defaults::REAL_TIME_BOUT;
     check(
         soon || !config.real_time.is_ever(),
-        "real_time_workers",
+        config.real_time.setting(),
         format!("true with hand_off_after({hand_off:?}) and io_check_bound({bound:?})"),
         "hand off after 10 milliseconds at most and check I/O at least every 2, or a task that \
          computes keeps the processor from every other program",
@@ -654,7 +650,8 @@ impl fmt::Display for BuildError {
                 f,
                 "no real-time priority for workers: {error}; give the process CAP_SYS_NICE or a \
                  limit of real-time priorities of 2 (`ulimit -r 2`), and its control group a \
-                 real-time budget if it needs one, or leave `Builder::real_time_workers` out"
+                 real-time budget if it needs one, or leave `Builder::real_time_workers` and \
+                 `Builder::real_time_beside_hogs` out"
             ),
         }
     }

@@ -60,7 +60,8 @@ impl Builder {
     /// | setting | value |
     /// |---|---|
     /// | `workers` | a number |
-    /// | `real_time_workers`, `real_time_beside_hogs` | `on` or `off` |
+    /// | `real_time_workers` | `on` or `off` |
+    /// | `real_time_beside_hogs` | `on` or `off` |
     /// | `thread_name` | a name without spaces and commas |
     /// | `busy_wait` | a level, such as `short`: see [`BusyWait`] |
     /// | `io_check_bound` | a duration: a whole number with `us`, `ms` or `s` |

@@ -150,6 +150,8 @@ impl Threads {
             if shared.config.real_time.is_ever() {
                 // The first workers have inherited the priority. Hooks run without it.
                 let _ = thread::set_ordinary();
+                // A thread that one of real-time priority starts begins at level 0.
+                thread::set_nice(shared.heavy_pool.nice());
             }
             context::own_thread(&shared);
             let config = shared.config.clone();

@@ -95,17 +95,25 @@ impl fmt::Debug for Surround {
 }
 
 /// When workers have real-time priority, as long as they are not busy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RealTime {
-    Never,
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RealTime {
+    /// Whenever they wake.
+    pub(crate) always: bool,
     /// While tasks compute in the heavy pool.
-    BesideHogs,
-    Always,
+    pub(crate) beside_hogs: bool,
 }
 
 impl RealTime {
     pub(crate) fn is_ever(self) -> bool {
-        self != Self::Never
+        self.always || self.beside_hogs
+    }
+
+    /// The setting that has brought it.
+    pub(crate) fn setting(self) -> &'static str {
+        match self.always {
+            true => "real_time_workers",
+            false => "real_time_beside_hogs",
+        }
     }
 }
 

@@ -38,6 +38,8 @@ pub(crate) struct Desk {
     /// That thread has real-time priority. Changed under the lock of `thread`, together with the
     /// priority.
     real_time: AtomicBool,
+    /// Others took it away.
+    demoted: AtomicBool,
     /// The task to run next, ahead of the run queues. Any thread may take it.
     next: Apart<AtomicPtr<Header>>,
     at_poll: Apart<AtPoll>,
@@ -148,6 +150,7 @@ impl Desk {
             thread: Mutex::new(None),
             spans: Within::new(),
             real_time: AtomicBool::new(false),
+            demoted: AtomicBool::new(false),
             next: Apart(AtomicPtr::new(ptr::null_mut())),
             missed_end: MissedEnd::new(),
             observed: Observed::new(),
@@ -224,16 +227,33 @@ impl Desk {
     /// system refuses, nothing changes.
     #[cold]
     pub(crate) fn set_real_time(&self, wanted: bool) {
-        let _thread = self.thread.lock();
-        let changed = if wanted {
-            thread::set_real_time(REAL_TIME_WORKER, false)
-        } else {
-            thread::set_ordinary()
-        };
-        if changed.is_ok() {
-            // Relaxed: under the lock.
-            self.real_time.store(wanted, Ordering::Relaxed);
+        if !wanted {
+            return self.become_ordinary();
         }
+        let _thread = self.thread.lock();
+        if thread::set_real_time(REAL_TIME_WORKER, false).is_ok() {
+            // Relaxed: under the lock.
+            self.real_time.store(true, Ordering::Relaxed);
+            self.demoted.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Without the lock, for which the monitor may wait: the kernel may take the processor away at
+    /// once. If `demote` comes between, that is noted, and mended the next time.
+    fn become_ordinary(&self) {
+        // Relaxed: a hint until the call is made, which this thread makes itself.
+        self.demoted.store(false, Ordering::Relaxed);
+        let before = self.real_time.swap(false, Ordering::Relaxed);
+        if thread::set_ordinary().is_err() {
+            self.real_time.store(before, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the priority was taken by others, which leaves the policy `SCHED_BATCH`.
+    #[inline]
+    pub(crate) fn is_demoted(&self) -> bool {
+        // Relaxed: the worker that asks may see it at its next sleep.
+        self.demoted.load(Ordering::Relaxed)
     }
 
     /// Takes real-time priority from the thread that sits here. For other threads.
@@ -245,6 +265,7 @@ impl Desk {
         {
             // Relaxed: under the lock.
             self.real_time.store(false, Ordering::Relaxed);
+            self.demoted.store(true, Ordering::Relaxed);
         }
     }
 

@@ -104,6 +104,12 @@ mod imp {
         unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
     }
 
+    /// Gives the calling thread a nice level, if the system lets it.
+    pub(crate) fn set_nice(nice: i32) {
+        // SAFETY: arguments by value.
+        let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
+    }
+
     /// Lowers a thread's kernel priority to a nice level, and gives it the policy `SCHED_BATCH`.
     pub(crate) fn lower(thread: ThreadId, nice: i32) -> io::Result<()> {
         debug_assert!(
@@ -248,6 +254,8 @@ mod imp {
         0
     }
 
+    pub(crate) fn set_nice(_: i32) {}
+
     pub(crate) fn lower(_: ThreadId, _: i32) -> io::Result<()> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
@@ -281,7 +289,7 @@ mod imp {
 
 pub(crate) use imp::{
     barrier_everywhere, cpu_time, current, demote, is_runnable, lower, nice, prefer_short_slices,
-    register_barrier, set_ordinary, set_real_time, usage,
+    register_barrier, set_nice, set_ordinary, set_real_time, usage,
 };
 
 #[cfg(all(test, target_os = "linux"))]

@@ -45,16 +45,17 @@ impl RealTime {
     /// it has to give the priority up at once, so this is not done too often.
     #[inline]
     pub(super) fn before_sleep(&self, desk: &Desk, pool: &HeavyPool, now: u64) {
-        let wanted = match self.wanted {
-            Wanted::Never => return,
-            Wanted::Always => true,
-            Wanted::BesideHogs => now.saturating_sub(pool.computed_at()) < self.lately,
-        };
+        if !self.wanted.is_ever() {
+            return;
+        }
+        let computed_lately = || now.saturating_sub(pool.computed_at()) < self.lately;
+        let wanted = self.wanted.always || computed_lately();
         let given_up_lately = |at: u64| now.saturating_sub(at) < self.bout;
         if wanted && !desk.is_real_time() && !self.given_up_at.get().is_some_and(given_up_lately) {
             // If the system no longer allows it, the worker stays an ordinary thread.
             desk.set_real_time(true);
-        } else if !wanted && desk.is_real_time() {
+            self.sleeps.set(thread::usage().blocked);
+        } else if !wanted && (desk.is_real_time() || desk.is_demoted()) {
             desk.set_real_time(false);
         }
     }
@@ -63,7 +64,7 @@ impl RealTime {
     /// for long either: whoever finds an event each time has no look that is due.
     #[inline]
     pub(super) fn after_sleep(&self, desk: &Desk, now: u64) {
-        if !self.wanted.is_ever() {
+        if !desk.is_real_time() {
             return;
         }
         let sleeps = thread::usage().blocked;
