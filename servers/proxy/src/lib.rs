@@ -1,4 +1,4 @@
-//! A load balancer for TCP and HTTP/1.1 on Evenkeel.
+//! A load balancer for TCP, HTTP/1.1 and HTTP/2 on Evenkeel.
 //!
 //! - [`compress`]: answers that are compressed for those who take that.
 //! - [`config`]: what the operator wrote, and what is wrong with it.

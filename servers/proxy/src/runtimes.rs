@@ -38,6 +38,8 @@ pub struct Runtimes {
     /// Where operators are answered, servers are checked and names are asked for, if that is
     /// another one.
     pub control: Option<Handle>,
+    /// Who has real-time priority, for operators.
+    pub real_time: &'static str,
 }
 
 /// Why the runtimes cannot be made.
@@ -71,6 +73,7 @@ impl From<BuildError> for NotBuilt {
 pub(crate) struct Built {
     serving: Runtime,
     control: Runtime,
+    real_time: &'static str,
 }
 
 impl Built {
@@ -85,6 +88,7 @@ impl Built {
             .busy_wait(BusyWait::None)
             .real_time_workers(real_time != RealTime::No);
         let control = started(&mut control, &mut real_time)?;
+        let has_control = real_time != RealTime::No;
         if process.looks_late() {
             real_time = RealTime::No;
         }
@@ -100,13 +104,24 @@ impl Built {
             RealTime::No => &mut serving,
         };
         let serving = started(&mut serving, &mut real_time)?;
-        Ok(Self { serving, control })
+        let real_time = match (has_control, real_time) {
+            (false, _) => "none",
+            (true, RealTime::No) => "control",
+            (true, RealTime::Auto) => "control, and workers beside computations",
+            (true, RealTime::Yes) => "all",
+        };
+        Ok(Self {
+            serving,
+            control,
+            real_time,
+        })
     }
 
     pub(crate) fn handles(&self) -> Runtimes {
         Runtimes {
             serving: self.serving.handle().clone(),
             control: Some(self.control.handle().clone()),
+            real_time: self.real_time,
         }
     }
 
@@ -168,6 +183,7 @@ impl Runtimes {
         Self {
             serving: Handle::current(),
             control: None,
+            real_time: "none",
         }
     }
 

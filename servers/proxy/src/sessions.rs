@@ -161,6 +161,11 @@ impl Sessions {
         all
     }
 
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.parts.iter().map(|part| lock(part).len()).sum()
+    }
+
     /// Ends a connection. Returns whether there was one with this number.
     pub fn shut_down(&self, id: u64) -> bool {
         let session = self.part(id).get(&id).map(Arc::clone);

@@ -32,6 +32,7 @@ pub(super) fn info(context: &Context) -> Vec<(&'static str, Value)> {
         ("Name", json!("evenkeel-proxy")),
         ("Version", json!(env!("CARGO_PKG_VERSION"))),
         ("Nbthread", json!(runtime.workers)),
+        ("RealTime", json!(context.runtimes.real_time)),
         ("Pid", json!(std::process::id())),
         ("Uptime_sec", json!(context.began.elapsed().as_secs())),
         ("Maxconn", json!(context.connections_max)),

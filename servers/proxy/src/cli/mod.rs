@@ -16,7 +16,7 @@ use clap::{Args, Parser, Subcommand};
 /// How a command ends.
 pub(crate) type Outcome = Result<ExitCode, Box<dyn Error + Send + Sync>>;
 
-/// A load balancer for TCP and HTTP/1.1, whose health checks and operators are served first.
+/// A load balancer for TCP and HTTP, whose health checks and operators are served first.
 ///
 /// Write what is to be served into a file, check it, and run it:
 ///

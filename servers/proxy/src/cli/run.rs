@@ -9,7 +9,7 @@ use crate::config::{self, Config};
 use crate::events;
 use crate::runtimes::{Built, Runtimes};
 use crate::server::{Context, Server};
-use crate::supervisor::{self, PidFile};
+use crate::supervisor;
 use crate::upgrade::Predecessor;
 use evenkeel::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info, warn};
@@ -54,14 +54,9 @@ async fn serve(
         user_1: signal(SignalKind::user_defined1())?,
         upgrade: signal(SignalKind::user_defined2())?,
     };
-    let pid_file = config.process.get_ref().pid_file.clone();
-    let server = Server::begin(path, config, predecessor, runtimes).await?;
+    let mut server = Server::begin(path, config, predecessor, runtimes).await?;
     let context = Arc::clone(server.context());
-    // Serving is worth more than that: whoever supervises it sees what is missing.
-    let pid_file = pid_file.and_then(|path| {
-        let written = PidFile::write(&path);
-        written.map_err(|error| warn!(%error, "{error}")).ok()
-    });
+    let pid_file = server.pid_file.take();
     if let Some(left) = &server.pid_left {
         supervisor::remove_left(&left.path, left.id);
     }
@@ -85,6 +80,7 @@ async fn serve(
     let told = async {
         if is_followed {
             signals.end(&context).await;
+            info!("this is not the process that serves: it ends connections that wait");
             context.close();
         }
         signals.end(&context).await;

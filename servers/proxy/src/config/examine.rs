@@ -81,7 +81,7 @@ impl Examiner<'_> {
             );
         }
         if process.real_time == RealTime::Yes && process.looks_late() {
-            let said = "process.io_check_bound has to be 2ms or less with process.real_time";
+            let said = "process.io_check_bound has to be 2ms or less with process.real_time = true";
             self.say(at.clone(), said);
         }
         let events = process.io_check_events;

@@ -39,8 +39,11 @@ impl Context {
         }
         let before = look(&self.site().config.files).await;
         let config = config::read(&self.path)?;
-        if config.process != self.site().config.process {
-            warn!("[process] has changed, which needs an upgrade or a restart to take effect");
+        if *config.process.get_ref() != self.process {
+            warn!(
+                "[process] is not as it was when this process began, which needs an upgrade or a \
+                 restart to take effect"
+            );
         }
         if config.events.format != self.site().config.events.format {
             warn!("events.format has changed, which needs an upgrade or a restart to take effect");

@@ -39,11 +39,12 @@ use tracing::warn;
 
 use crate::acme::Acme;
 use crate::admin;
-use crate::config::Config;
+use crate::config::{Config, Process};
 use crate::counters::Counter;
 use crate::discovery::Discovery;
 use crate::runtimes::Runtimes;
 use crate::sessions::Sessions;
+use crate::supervisor::PidFile;
 use crate::upgrade::{PidLeft, Predecessor, Successor};
 use open::Open;
 
@@ -63,6 +64,8 @@ const PAGE_MAX: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Context {
     path: PathBuf,
+    /// What it began with.
+    process: Process,
     /// Where its tasks run.
     pub runtimes: Runtimes,
     /// Where its process id stands, as it was when it began.
@@ -112,6 +115,8 @@ pub struct Server {
     /// The file with the id of the process that it has taken over from.
     pub pid_left: Option<PidLeft>,
     page: Option<evenkeel_admin::Admin>,
+    /// The file with its own id, if there is to be one and it could be written.
+    pub pid_file: Option<PidFile>,
 }
 
 impl Server {
@@ -170,6 +175,12 @@ impl Server {
         context.accept(&mut open, bound);
         open.admin = admin.map(|admin| admin.answer(&context));
         drop(open);
+        // Before the one that it takes over from says that it has. Serving is worth more than the
+        // file: whoever supervises the process sees what is missing.
+        let pid_file = process.pid_file.and_then(|path| {
+            let written = PidFile::write(&path);
+            written.map_err(|error| warn!(%error, "{error}")).ok()
+        });
         let pid_left = inherited.as_ref().and_then(|it| it.pid_file.clone());
         if let Some(inherited) = inherited {
             context.serve_after(inherited).await;
@@ -185,6 +196,7 @@ impl Server {
                 Shown::Page(page) => Some(page),
                 Shown::Later(_) | Shown::Nothing => None,
             },
+            pid_file,
         })
     }
 
@@ -292,6 +304,7 @@ impl Context {
     fn new(path: &Path, config: &Config, connections_max: usize, runtimes: Runtimes) -> Self {
         Self {
             path: path.to_owned(),
+            process: config.process.get_ref().clone(),
             runtimes,
             pid_file: config.process.get_ref().pid_file.clone(),
             site: Mutex::new(Arc::new(Site::empty(config))),
@@ -353,6 +366,10 @@ impl Context {
 
     /// Connections of clients, at the moment.
     pub fn current(&self) -> usize {
+        if *self.leaving.borrow() {
+            // Whoever waits for the last one takes the places that are free.
+            return self.sessions.count();
+        }
         self.connections_max - self.permits.available_permits()
     }
 

@@ -79,7 +79,17 @@ fn workers_have_real_time_priority_where_it_is_allowed() {
     });
     let threads = real_time::threads_with_it(late.serving());
     assert!(!threads.contains(&"evenkeel-0".to_owned()), "{threads:?}");
+    let who = |proxy: &Proxy| {
+        let info = proxy.ctl("show info");
+        let line = info
+            .lines()
+            .find_map(|line| line.strip_prefix("RealTime: "));
+        line.unwrap().to_owned()
+    };
+    assert_eq!(who(&proxy), "control, and workers beside computations");
+    assert_eq!((who(&always), who(&late)), ("all".into(), "control".into()));
     let ordinary = Proxy::start_with("real_time = false\n", &config);
+    assert_eq!(who(&ordinary), "none");
     assert_eq!(ordinary.connect().get("/").text(), "x");
     assert_eq!(
         real_time::threads_with_it(ordinary.serving()),

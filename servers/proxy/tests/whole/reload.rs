@@ -171,6 +171,25 @@ fn connections_that_do_not_end_are_cut_off_at_last() {
 }
 
 #[test]
+fn operators_see_how_many_connections_are_left_while_the_proxy_ends() {
+    let origin = Origin::raw(|mut stream, _, _| drop(stream.read_to_end(&mut Vec::new())));
+    let config = web("", "", &[&origin]).replace("\"http\"", "\"tcp\"");
+    let mut proxy = Proxy::start_with("drain = \"10m\"", &config);
+    let mut clients = [proxy.connect(), proxy.connect()];
+    for client in &mut clients {
+        client.send("hello");
+    }
+    until("they are passed on", || origin.open() == 2);
+    proxy.signal("TERM");
+    until("it ends", || proxy.ctl("show info").contains("Stopping: 1\n"));
+    let info = proxy.ctl("show info");
+    assert!(info.contains("CurrConns: 2\n"), "{info}");
+    proxy.signal("TERM");
+    assert!(proxy.ended().success());
+    proxy.until_said("connections that were cut off: 2");
+}
+
+#[test]
 fn connections_that_nobody_would_use_any_more_are_closed_at_once() {
     let (release, held) = channel::<()>();
     let held = Mutex::new(held);
