@@ -181,7 +181,9 @@ fn operators_see_how_many_connections_are_left_while_the_proxy_ends() {
     }
     until("they are passed on", || origin.open() == 2);
     proxy.signal("TERM");
-    until("it ends", || proxy.ctl("show info").contains("Stopping: 1\n"));
+    until("it ends", || {
+        proxy.ctl("show info").contains("Stopping: 1\n")
+    });
     let info = proxy.ctl("show info");
     assert!(info.contains("CurrConns: 2\n"), "{info}");
     proxy.signal("TERM");
