@@ -341,20 +341,22 @@ fn beside_hogs_alone_workers_have_it_only_while_one_computes() {
             evenkeel::time::sleep(Duration::from_millis(5)).await;
             own()
         };
-        for _ in 0..10 {
+        for _ in 0..6 {
             let task = runtime.spawn(async move {
                 // A pause of the kernel's may be as long as a hog's poll, and looks like one.
                 while own_after_a_sleep().await != (OTHER, 0) {}
             });
             runtime.block_on(within(task)).unwrap();
             let (tasks, stop) = hogs_in_the_pool(&runtime, 1);
-            let task = runtime.spawn(async {
+            let task = runtime.spawn(async move {
                 have_it_once().await;
+                stop.store(true, SeqCst);
+                // It falls asleep with it, and when it wakes no hog has computed for long.
+                evenkeel::time::sleep(Duration::from_millis(300)).await;
                 // Takes it away, and is mostly over before another thread has the seat.
                 evenkeel::task::block_in_place(|| {});
             });
             runtime.block_on(within(task)).unwrap();
-            stop.store(true, SeqCst);
             for task in tasks {
                 runtime.block_on(within(task)).unwrap();
             }
