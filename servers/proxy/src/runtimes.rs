@@ -167,7 +167,10 @@ fn started(builder: &mut Builder, real_time: &mut RealTime) -> Result<Runtime, B
                  or set process.real_time = false"
             );
             *real_time = RealTime::No;
-            builder.real_time_workers(false).build()
+            builder
+                .real_time_workers(false)
+                .real_time_beside_hogs(false)
+                .build()
         }
         started => started,
     }

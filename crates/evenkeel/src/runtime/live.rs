@@ -38,8 +38,9 @@ impl Handle {
     /// # Errors
     ///
     /// The threshold is out of range, or is one that does not go together with
-    /// [`real_time_workers`]; or the runtime was built without a thread that watches the workers,
-    /// which is so with one worker and without hand-off. Then nothing changes.
+    /// [`real_time_workers`] or [`real_time_beside_hogs`]; or the runtime was built without a
+    /// thread that watches the workers, which is so with one worker and without hand-off. Then
+    /// nothing changes.
     ///
     /// # Examples
     ///
@@ -57,6 +58,7 @@ impl Handle {
     ///
     /// [`Builder::hand_off_after`]: super::Builder::hand_off_after
     /// [`real_time_workers`]: super::Builder::real_time_workers
+    /// [`real_time_beside_hogs`]: super::Builder::real_time_beside_hogs
     pub fn set_hand_off_after(&self, after: Option<Duration>) -> Result<(), ChangeError> {
         let shared = self.shared();
         if let Some(after) = after.filter(|after| !HAND_OFFS.contains(after)) {

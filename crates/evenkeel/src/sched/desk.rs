@@ -35,10 +35,10 @@ pub(crate) struct Desk {
     thread: Mutex<Option<(ThreadId, String)>>,
     /// The spans that it has entered.
     spans: Within,
-    /// That thread has real-time priority. Changed under the lock of `thread`, together with the
-    /// priority.
+    /// That thread has real-time priority. Taken, and taken away by others, under the lock of
+    /// `thread`, together with the priority; given up by the thread itself without it.
     real_time: AtomicBool,
-    /// Others took it away.
+    /// Others took it away, and the thread has not become an ordinary one since.
     demoted: AtomicBool,
     /// The task to run next, ahead of the run queues. Any thread may take it.
     next: Apart<AtomicPtr<Header>>,
@@ -219,7 +219,7 @@ impl Desk {
     /// Whether the thread that sits here has real-time priority: a hint for other threads.
     #[inline]
     pub(crate) fn is_real_time(&self) -> bool {
-        // Relaxed: changed under the lock.
+        // Relaxed: a hint; what follows from it is done under the lock, or by the thread itself.
         self.real_time.load(Ordering::Relaxed)
     }
 

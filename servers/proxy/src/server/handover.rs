@@ -45,7 +45,7 @@ impl Context {
         let limit = site.config.process.get_ref().upgrade_timeout;
         let mut closing = self.closing();
         info!("another process is started to take over");
-        let pid_file = self.pid_file.as_deref();
+        let pid_file = self.process.pid_file.as_deref();
         let (successor, left) = tokio::select! {
             passed = timeout(limit, pass_on(&site, &open, ancestors + 1, pid_file)) => {
                 passed.map_err(|_| UpgradeError::Late(limit))??

@@ -68,8 +68,6 @@ pub struct Context {
     process: Process,
     /// Where its tasks run.
     pub runtimes: Runtimes,
-    /// Where its process id stands, as it was when it began.
-    pid_file: Option<PathBuf>,
     site: Mutex<Arc<Site>>,
     /// Which site that is, so that who knows it need not ask. Advanced after each change, with
     /// Release, which pairs with the Acquire in `edition`.
@@ -306,7 +304,6 @@ impl Context {
             path: path.to_owned(),
             process: config.process.get_ref().clone(),
             runtimes,
-            pid_file: config.process.get_ref().pid_file.clone(),
             site: Mutex::new(Arc::new(Site::empty(config))),
             edition: AtomicU64::new(0),
             closing: Sender::new(false),
