@@ -229,8 +229,14 @@ fn a_hog_that_nobody_takes_the_seat_from_loses_it() {
         for hog in hogs {
             runtime.block_on(within(hog)).unwrap();
         }
-        // They have it again after they have slept.
-        until("the workers", || has_it("full-0") && has_it("full-1"));
+        // They have it again after they have slept. One that found an event when it was about to
+        // has it the next time, so there has to be one.
+        until("the workers", || {
+            for _ in 0..4 {
+                drop(runtime.spawn(evenkeel::time::sleep(Duration::from_millis(3))));
+            }
+            has_it("full-0") && has_it("full-1")
+        });
     });
 }
 
@@ -360,6 +366,41 @@ fn beside_hogs_alone_workers_have_it_only_while_one_computes() {
             for task in tasks {
                 runtime.block_on(within(task)).unwrap();
             }
+        }
+    });
+}
+
+#[test]
+fn a_thread_that_takes_over_a_seat_has_the_nice_level_of_the_process() {
+    watched("nice", || {
+        let id = fs::read_link("/proc/thread-self").unwrap();
+        let id = id.file_name().unwrap().to_owned();
+        // The level of a runtime is that of the thread that builds it.
+        let lowered = Command::new("renice")
+            .args(["-n", "5", "-p"])
+            .arg(id)
+            .output();
+        if !lowered.is_ok_and(|output| output.status.success()) {
+            eprintln!("not tested: there is no `renice`");
+            return;
+        }
+        let Some(runtime) = runtime("nice", 1) else {
+            return;
+        };
+        let (tasks, stop) = hogs_in_the_pool(&runtime, 1);
+        let level = runtime.spawn(async {
+            // It has been handed over by then.
+            evenkeel::time::sleep(Duration::from_millis(50)).await;
+            let stat = fs::read_to_string("/proc/thread-self/stat").unwrap();
+            let (_, rest) = stat.rsplit_once(')').unwrap();
+            // Field 19 of `proc_pid_stat(5)`; the third is the first behind the name.
+            rest.split_whitespace().nth(16).unwrap().to_owned()
+        });
+        assert_eq!(runtime.block_on(within(level)).unwrap(), "5");
+        assert!(runtime.stats().heavy.hand_offs > 0);
+        stop.store(true, SeqCst);
+        for task in tasks {
+            runtime.block_on(within(task)).unwrap();
         }
     });
 }
