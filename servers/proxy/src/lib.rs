@@ -31,6 +31,7 @@ pub mod check;
 pub mod cli;
 pub mod compress;
 pub mod config;
+pub mod congestion;
 pub mod convert;
 pub mod counters;
 pub mod discovery;

@@ -12,6 +12,7 @@ use evenkeel::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream,
 use evenkeel::runtime::Handle;
 use nix::sys::socket::{setsockopt, sockopt};
 
+use crate::congestion::CongestionControl;
 use crate::socket::{Address, Ends, Socket};
 
 /// How many connections may wait to be accepted: as many as systems commonly allow.
@@ -144,6 +145,21 @@ impl Listener {
             }
         }
         Ok(listeners)
+    }
+
+    /// Has connections that are taken from now on use this congestion control.
+    ///
+    /// # Errors
+    ///
+    /// As [`CongestionControl::set`].
+    pub fn set_congestion_control(&self, control: &CongestionControl) -> io::Result<()> {
+        match self {
+            Self::Tcp(tcp) => {
+                let address = tcp.listener.local_addr()?;
+                control.set(&tcp.listener, address.ip())
+            }
+            Self::Unix(..) => Ok(()),
+        }
     }
 
     /// Takes the next connection, and says who is at its ends.

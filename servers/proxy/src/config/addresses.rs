@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use servers_common::config::Found;
 
 use super::Config;
+use crate::congestion::CongestionControl;
 use crate::socket::Address;
 
 /// What is wrong with the addresses of listeners: two that are the same, or of which one is a part
@@ -18,6 +19,14 @@ pub(super) fn problems(config: &Config) -> Vec<Found> {
         if listener.get_ref().per_worker && matches!(address, Address::Unix(_)) {
             let said = format!(
                 "listener {name} is a Unix socket, which is one for all workers: drop per_worker"
+            );
+            found.push(Found::new(bind.span(), said));
+        }
+        let control = &listener.get_ref().congestion_control;
+        if matches!(control, CongestionControl::Named(_)) && matches!(address, Address::Unix(_)) {
+            let said = format!(
+                "listener {name} is a Unix socket, which controls no congestion: drop \
+                 congestion_control"
             );
             found.push(Found::new(bind.span(), said));
         }

@@ -50,6 +50,7 @@ use serde::Deserialize;
 use servers_common::config::Found;
 use toml::Spanned;
 
+use crate::congestion::CongestionControl;
 use crate::policy::RequestIds;
 use crate::socket::Address;
 
@@ -193,6 +194,9 @@ pub struct Listener {
     /// The kernel moves long bodies and the bytes of TCP, where neither side is over TLS.
     #[serde(default = "values::splice")]
     pub splice: bool,
+    /// The congestion control of what is sent to clients.
+    #[serde(default, deserialize_with = "values::congestion_control")]
+    pub congestion_control: CongestionControl,
     /// What becomes of `X-Forwarded-For`.
     #[serde(default)]
     pub forwarded_for: ForwardedFor,

@@ -98,7 +98,7 @@ const ROUTE: &str = "[[listener.web.route]]";
 const SERVER: &str = "[[pool.app.server]]";
 
 /// Changes of the good configuration, the line that is wrong then, and a word of the message.
-const WRONG: [(&str, &str, &str, &str); 23] = [
+const WRONG: [(&str, &str, &str, &str); 25] = [
     ("head = \"2s\"", "haed = \"2s\"", "haed = \"2s\"", "haed"),
     (
         "head = \"2s\"",
@@ -134,6 +134,18 @@ const WRONG: [(&str, &str, &str, &str); 23] = [
         "\"raw\"",
         "bind = \"raw\"",
         "HOST:PORT",
+    ),
+    (
+        "bind = \"unix:/run/raw\"",
+        "bind = \"unix:/run/raw\"\ncongestion_control = \"cubic\"",
+        "bind = \"unix:/run/raw\"",
+        "drop congestion_control",
+    ),
+    (
+        "bind = \"unix:/run/raw\"",
+        "bind = \"unix:/run/raw\"\ncongestion_control = \"a b\"",
+        "congestion_control = \"a b\"",
+        "a name such as \"cubic\"",
     ),
     ("weight = 3", "weight = 257", SERVER, "between 0 and 256"),
     (

@@ -8,6 +8,7 @@ pub(super) use servers_common::values::{optional_time, time};
 use toml::Spanned;
 
 use super::{Process, RealTime, Resolver};
+use crate::congestion::CongestionControl;
 use crate::socket::Address;
 
 /// The largest weight.
@@ -110,6 +111,17 @@ pub(super) fn rise() -> u32 {
 
 pub(super) fn fall() -> u32 {
     3
+}
+
+/// A congestion control.
+pub(super) fn congestion_control<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<CongestionControl, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    CongestionControl::parse(&text).ok_or_else(|| {
+        let expected = "\"auto\", \"system\", or a name such as \"cubic\"";
+        de::Error::invalid_value(de::Unexpected::Str(&text), &expected)
+    })
 }
 
 impl<'de> Deserialize<'de> for RealTime {

@@ -13,6 +13,7 @@ use super::open::{Open, Running};
 use super::{Context, Front, Place, ServerError, Site};
 use crate::access_log::{Log, Logs};
 use crate::config::{self, Config};
+use crate::congestion::CongestionControl;
 use crate::events;
 use crate::listener::Listener;
 use crate::tls::{self, Own};
@@ -82,8 +83,14 @@ impl Context {
             let place = Place::new(name, listener.bind.get_ref());
             if !open.listeners.contains_key(&place) {
                 let sockets = sockets(name, listener, &place, inherited.as_deref_mut()).await?;
+                set_congestion_control(name, &sockets, &listener.congestion_control)?;
                 bound.push((place, sockets));
             }
+        }
+        if let Err(error) = change_congestion_control(open, &config) {
+            // Those that were changed go on as before.
+            let _ = change_congestion_control(open, &before.config);
+            return Err(error);
         }
         for (name, class, settings) in classes {
             let set = self.runtimes.serving.set_class(class, settings);
@@ -199,6 +206,31 @@ async fn sockets(
     sockets.map_err(|error| ServerError::Listen {
         name: name.to_owned(),
         address: address.clone(),
+        error,
+    })
+}
+
+/// Has all listeners that are open use what this configuration says.
+fn change_congestion_control(open: &Open, config: &Config) -> Result<(), ServerError> {
+    for (name, listener) in &config.listeners {
+        let listener = listener.get_ref();
+        let place = Place::new(name, listener.bind.get_ref());
+        if let Some(running) = open.listeners.get(&place) {
+            let sockets = running.sockets.iter().map(AsRef::as_ref);
+            set_congestion_control(name, sockets, &listener.congestion_control)?;
+        }
+    }
+    Ok(())
+}
+
+fn set_congestion_control<'a>(
+    name: &str,
+    sockets: impl IntoIterator<Item = &'a Listener>,
+    control: &CongestionControl,
+) -> Result<(), ServerError> {
+    let set = (sockets.into_iter()).try_for_each(|socket| socket.set_congestion_control(control));
+    set.map_err(|error| ServerError::CongestionControl {
+        name: name.to_owned(),
         error,
     })
 }

@@ -24,6 +24,14 @@ pub enum ServerError {
         /// The system's error.
         error: io::Error,
     },
+    /// The system does not let a listener have its congestion control.
+    #[error("listener {name}: {error}")]
+    CongestionControl {
+        /// The listener.
+        name: String,
+        /// What is wrong.
+        error: io::Error,
+    },
     /// The socket for operators.
     #[error("process.admin_socket {path}: {error}")]
     AdminSocket {

@@ -5,6 +5,7 @@ mod admin;
 mod bodies;
 mod classes;
 mod compressed;
+mod congestion;
 mod control;
 mod convert;
 mod events;
