@@ -101,7 +101,8 @@ fn nothing_is_lost(more: &str, workers: [&str; 3], sockets: [usize; 3]) {
     let socket = directory.path().join("unix");
     let (origin, authority) = (Origin::named("x"), Authority::new("a"));
     let config = everything(&origin, &authority, &socket, more);
-    let mut proxy = Proxy::start_with("drain = \"20s\"", &config);
+    // Longer than anything is waited for here.
+    let mut proxy = Proxy::start_with("drain = \"5m\"", &config);
     let trust = Trust::of(&authority);
     let stops = AtomicBool::new(false);
     let loads: [Load<'_>; 7] = std::array::from_fn(|_| Load::new(&stops));

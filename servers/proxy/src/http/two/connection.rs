@@ -26,6 +26,7 @@ use super::super::exchange::Plan;
 use super::body::PIECE_BYTES;
 use super::call::{Call, exchange, of_client};
 use super::frames::PREFACE;
+use super::gather::Gather;
 use super::held::Line;
 use super::reply::Reply;
 use super::source::Source;
@@ -122,11 +123,13 @@ pub(in super::super) async fn serve(mut taken: Taken) {
     let begun = std::mem::take(&mut taken.buffer);
     let counters = Arc::clone(&front.counters);
     let h2 = front.config.h2;
+    let out = Arc::new(Gather::new(&taken.stream, &line, &counters.bytes_out));
     let wire = Wire::of_client(
         &taken.stream,
         begun,
         &line,
-        [&counters.bytes_in, &counters.bytes_out],
+        &counters.bytes_in,
+        &out,
         Limits::new(h2.resets_max, h2.controls_max),
     );
     let handshake = builder(&front).handshake(wire);
@@ -134,7 +137,8 @@ pub(in super::super) async fn serve(mut taken: Taken) {
     let Ok(Ok(mut connection)) = timeout(limit, handshake).await else {
         return linger(&taken.stream).await;
     };
-    let end = streams(&taken, &front, &line, &mut connection).await;
+    out.begin();
+    let end = streams(&taken, &front, (&line, &out), &mut connection).await;
     drop(connection);
     match end {
         // Or the system might discard the GOAWAY that says why.
@@ -168,7 +172,7 @@ enum End {
 async fn streams(
     taken: &Taken,
     front: &Arc<Front>,
-    line: &Arc<Line>,
+    (line, out): (&Arc<Line>, &Gather<'_>),
     connection: &mut Connection<Wire<'_>, Bytes>,
 ) -> End {
     let times = front.config.timeouts;
@@ -203,6 +207,10 @@ async fn streams(
             }
             let polled = pin!(connection.accept()).poll(cx);
             if polled.is_pending() {
+                if let Poll::Ready(Err(_)) = out.poll_flush(cx) {
+                    // The client has gone.
+                    return Poll::Ready(None);
+                }
                 line.rests();
                 has_waited = is_alone;
             }

@@ -115,6 +115,11 @@ impl Line {
         self.all.add(bytes);
     }
 
+    /// How much was given to be sent, and is not written.
+    pub(super) fn to_come(&self) -> usize {
+        self.state().given
+    }
+
     /// Notes that so much was written, some of which may have been given.
     pub(super) fn written(&self, bytes: usize) {
         let mut state = self.state();

@@ -21,6 +21,7 @@ mod call;
 mod check;
 mod connection;
 mod frames;
+mod gather;
 mod held;
 mod reply;
 mod request;

@@ -9,7 +9,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use ::http::Request;
@@ -21,6 +21,7 @@ use h2::{Ping, SendStream};
 use tokio::sync::oneshot;
 
 use super::body::PIECE_BYTES;
+use super::gather::Gather;
 use super::held::{All, Line};
 use super::wire::Wire;
 use crate::config;
@@ -259,7 +260,8 @@ async fn drive(
     said: oneshot::Sender<Begun>,
 ) {
     let counters = &server.counters;
-    let wire = Wire::of_server(&stream, &line, [&counters.bytes_out, &counters.bytes_in]);
+    let out = Arc::new(Gather::new(&stream, &line, &counters.bytes_in));
+    let wire = Wire::of_server(&stream, &line, &counters.bytes_out, &out);
     let size = |bytes: usize| u32::try_from(bytes.min(WINDOW_MAX)).unwrap_or(u32::MAX >> 1);
     let mut builder = Builder::new();
     builder
@@ -277,15 +279,20 @@ async fn drive(
         return;
     }
     let Ok(shared) = shared.await else { return };
+    out.begin();
     let mut pings = connection.ping_pong();
     let (mut read, mut silent) = (0, 0);
     loop {
         let polled = poll_fn(|cx| {
-            let polled = Pin::new(&mut connection).poll(cx);
-            if polled.is_pending() {
-                line.rests();
+            if Pin::new(&mut connection).poll(cx).is_ready() {
+                return Poll::Ready(());
             }
-            polled
+            if let Poll::Ready(Err(_)) = out.poll_flush(cx) {
+                // The server has gone.
+                return Poll::Ready(());
+            }
+            line.rests();
+            Poll::Pending
         });
         if timeout(LOOK, polled).await.is_ok() {
             break;

@@ -10,6 +10,7 @@ use evenkeel::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::frames::{Frames, Greeting, Rate, Seen};
+use super::gather::Gather;
 use super::held::Line;
 use crate::counters::Counter;
 use crate::stream::Stream;
@@ -21,8 +22,9 @@ pub(super) struct Wire<'a> {
     /// What was read of it before.
     begun: BytesMut,
     line: Arc<Line>,
-    /// Bytes that come from the peer, and go to it.
-    counters: [&'a Counter; 2],
+    /// Bytes that come from the peer.
+    counter: &'a Counter,
+    out: Arc<Gather<'a>>,
     limits: Option<Limits>,
     /// Of a server, until that has come.
     greeting: Option<Greeting>,
@@ -74,14 +76,16 @@ impl<'a> Wire<'a> {
         stream: &'a Stream,
         begun: BytesMut,
         line: &Arc<Line>,
-        counters: [&'a Counter; 2],
+        counter: &'a Counter,
+        out: &Arc<Gather<'a>>,
         limits: Limits,
     ) -> Self {
         Self {
             stream,
             begun,
             line: Arc::clone(line),
-            counters,
+            counter,
+            out: Arc::clone(out),
             limits: Some(limits),
             greeting: None,
         }
@@ -91,28 +95,18 @@ impl<'a> Wire<'a> {
     pub(super) fn of_server(
         stream: &'a Stream,
         line: &Arc<Line>,
-        counters: [&'a Counter; 2],
+        counter: &'a Counter,
+        out: &Arc<Gather<'a>>,
     ) -> Self {
         Self {
             stream,
             begun: BytesMut::new(),
             line: Arc::clone(line),
-            counters,
+            counter,
+            out: Arc::clone(out),
             limits: None,
             greeting: Some(Greeting::default()),
         }
-    }
-
-    fn wrote(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        match written {
-            Poll::Ready(Ok(bytes)) => {
-                self.line.written(bytes);
-                self.counters[1].add(bytes as u64);
-            }
-            Poll::Ready(Err(_)) => {}
-            Poll::Pending => self.line.blocked(),
-        }
-        written
     }
 }
 
@@ -134,7 +128,7 @@ impl AsyncRead for Wire<'_> {
             }
         }
         let came = &buffer.filled()[before..];
-        self.counters[0].add(came.len() as u64);
+        self.counter.add(came.len() as u64);
         self.line.came(came.len());
         if let Some(greeting) = &mut self.greeting
             && greeting.take(came)
@@ -155,38 +149,31 @@ impl AsyncRead for Wire<'_> {
 
 impl AsyncWrite for Wire<'_> {
     fn poll_write(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.wrote(written)
+        self.out.poll_write(cx, &[IoSlice::new(bytes)])
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffers: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, buffers);
-        self.wrote(written)
+        self.out.poll_write(cx, buffers)
     }
 
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
-        match flushed {
-            Poll::Ready(Ok(())) => self.line.written(0),
-            Poll::Ready(Err(_)) => {}
-            Poll::Pending => self.line.blocked(),
-        }
-        flushed
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.out.poll_flush_frame(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.out.poll_flush(cx))?;
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

@@ -20,7 +20,7 @@ pub(crate) const END_HEADERS: u8 = 4;
 /// The code of a GOAWAY for those who keep the peer busy.
 pub(crate) const ENHANCE_YOUR_CALM: u32 = 11;
 
-pub(crate) struct Frames(TcpStream);
+pub(crate) struct Frames<S = TcpStream>(S);
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
@@ -33,7 +33,14 @@ pub(crate) struct Frame {
 impl Frames {
     /// Connects, with these settings.
     pub(crate) fn connect(address: &str, settings: &[(u16, u32)]) -> Self {
-        let mut client = Self(connected(address));
+        Self::over(connected(address), settings)
+    }
+}
+
+impl<S: Read + Write> Frames<S> {
+    /// The same over a connection that was made in another way.
+    pub(crate) fn over(stream: S, settings: &[(u16, u32)]) -> Self {
+        let mut client = Self(stream);
         client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
         let payload: Vec<u8> = settings
             .iter()
