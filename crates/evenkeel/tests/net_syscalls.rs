@@ -7,6 +7,7 @@ mod support;
 use std::collections::HashMap;
 use std::process::Command;
 
+use evenkeel::net::splice::splice_bidirectional;
 use evenkeel::net::{TcpListener, TcpStream};
 use evenkeel::runtime::Builder;
 use support::{assert_passed, command_alone, is_alone, within};
@@ -52,27 +53,44 @@ fn calls(table: &str) -> HashMap<String, usize> {
     table.lines().filter_map(row).collect()
 }
 
+/// Has `strace` watch a test of this program, by its name, and write what it sees into a file, whose
+/// text is returned. `None` where that cannot be.
+fn traced(name: &str, options: &[&str]) -> Option<String> {
+    let file = std::env::temp_dir().join(format!("evenkeel-{name}-{}", std::process::id()));
+    let mut traced = Command::new("strace");
+    traced
+        .args(["-f", "-qq"])
+        .args(options)
+        .arg("-o")
+        .arg(&file);
+    traced.arg(std::env::current_exe().unwrap());
+    let output = match command_alone(traced, name).output() {
+        Ok(output) => output,
+        Err(error) => {
+            eprintln!("NOT CHECKED: strace cannot be started: {error}");
+            return None;
+        }
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("ptrace") {
+        eprintln!("NOT CHECKED: strace may not trace here: {said}");
+        return None;
+    }
+    assert_passed(&output);
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    Some(text)
+}
+
 #[test]
 fn a_connection_needs_no_surplus_system_call() {
     let name = "a_connection_needs_no_surplus_system_call";
     if is_alone(name) {
         return converse();
     }
-    let file = std::env::temp_dir().join(format!("evenkeel-calls-{}", std::process::id()));
-    let mut traced = Command::new("strace");
-    traced.args(["-f", "-qq", "-c", "-o"]).arg(&file);
-    traced.arg(std::env::current_exe().unwrap());
-    let output = match command_alone(traced, name).output() {
-        Ok(output) => output,
-        Err(error) => return eprintln!("NOT CHECKED: strace cannot be started: {error}"),
+    let Some(table) = traced(name, &["-c"]) else {
+        return;
     };
-    let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("ptrace") {
-        return eprintln!("NOT CHECKED: strace may not trace here: {said}");
-    }
-    assert_passed(&output);
-    let table = std::fs::read_to_string(&file).unwrap();
-    std::fs::remove_file(&file).unwrap();
     let calls = calls(&table);
     let of = |call: &str| calls.get(call).copied().unwrap_or(0);
     for call in [
@@ -100,4 +118,46 @@ fn a_connection_needs_no_surplus_system_call() {
     for surplus in ["getsockopt", "shutdown"] {
         assert!(of(surplus) <= few, "{surplus}: {table}");
     }
+}
+
+/// A server answers and closes at once; a relay passes both on.
+fn relay_ends() {
+    let runtime = Builder::new().workers(1).build().unwrap();
+    runtime.block_on(within(async {
+        let origin = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let relay = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (to_origin, to_relay) = (origin.local_addr().unwrap(), relay.local_addr().unwrap());
+        let client = evenkeel::spawn(async move {
+            let mut stream = TcpStream::connect(to_relay).await.unwrap();
+            let mut answer = Vec::new();
+            stream.read_to_end(&mut answer).await.unwrap();
+            assert_eq!(answer, ANSWER.as_bytes());
+        });
+        let (mut one, _) = relay.accept().await.unwrap();
+        let mut other = TcpStream::connect(to_origin).await.unwrap();
+        let (mut server, _) = origin.accept().await.unwrap();
+        server.write_all(ANSWER.as_bytes()).await.unwrap();
+        drop(server);
+        splice_bidirectional(&mut one, &mut other).await.unwrap();
+        client.await.unwrap();
+    }));
+}
+
+const ANSWER: &str = "the answer, and its end";
+
+#[test]
+fn an_end_that_has_come_goes_out_with_the_last_bytes() {
+    let name = "an_end_that_has_come_goes_out_with_the_last_bytes";
+    if is_alone(name) {
+        return relay_ends();
+    }
+    let Some(text) = traced(name, &["-e", "trace=sendto,shutdown", "-s", "100"]) else {
+        return;
+    };
+    let mut calls = text.lines().skip_while(|line| !line.contains("MSG_MORE"));
+    let last = calls
+        .next()
+        .unwrap_or_else(|| panic!("not at once: {text}"));
+    assert!(last.contains(ANSWER), "{text}");
+    assert!(calls.next().unwrap().contains("SHUT_WR"), "{text}");
 }

@@ -32,6 +32,12 @@ pub(crate) const SEND_FLAGS: SendFlags = SendFlags::NOSIGNAL;
 #[cfg(target_vendor = "apple")]
 pub(crate) const SEND_FLAGS: SendFlags = SendFlags::empty();
 
+/// Of a write that the end of the stream follows.
+#[cfg(target_os = "linux")]
+const LAST_FLAGS: SendFlags = SEND_FLAGS.union(SendFlags::MORE);
+#[cfg(not(target_os = "linux"))]
+const LAST_FLAGS: SendFlags = SEND_FLAGS;
+
 /// A connected stream socket of `mio`.
 pub(crate) trait Stream: AsFd + AsRawFd {
     /// Whether a short read shows that the socket is empty.
@@ -151,6 +157,18 @@ pub(crate) fn poll_write<S: Stream>(
     buf: &[u8],
 ) -> Poll<io::Result<usize>> {
     source.poll_transfer(cx, Direction::Write, buf.len(), |stream| send(stream, buf))
+}
+
+/// As [`poll_write`], with bytes which the end of the stream follows at once: the system sends it
+/// with them, and until then nothing.
+pub(super) fn poll_write_last<S: Stream>(
+    source: &Source<S>,
+    cx: &mut Context<'_>,
+    buf: &[u8],
+) -> Poll<io::Result<usize>> {
+    source.poll_transfer(cx, Direction::Write, buf.len(), |stream| {
+        Ok(rustix::net::send(stream, buf, LAST_FLAGS)?)
+    })
 }
 
 pub(crate) fn poll_write_vectored<S: Stream>(

@@ -54,6 +54,15 @@ impl Buffer {
         &mut self.bytes[..len]
     }
 
+    /// Room behind what is to be written.
+    pub(super) fn room_behind(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.end..]
+    }
+
+    pub(super) fn note_filled_behind(&mut self, count: usize) {
+        self.end = (self.end + count).min(self.bytes.len());
+    }
+
     pub(super) fn note_filled(&mut self, count: usize) {
         (self.start, self.end) = (0, count.min(self.bytes.len()));
     }

@@ -12,6 +12,9 @@
 //! 2. It writes before it reads again: no more is held than one read has brought.
 //! 3. All that was read is written by then.
 //!
+//! If the sender is known to have ended, what it has sent is short, and its end is read at once, it
+//! goes out with the last bytes: in one packet.
+//!
 //! Whether it reads into a pipe goes by how much reads bring. A read that fills the buffer shows
 //! that there is more, and the next is one by pipe; a transfer by pipe that brings little is
 //! followed by a copy. A wait changes nothing of that.
@@ -38,8 +41,8 @@ const WIDE: u64 = 16 * 1024;
 /// The most that is asked for by pipe at once. How much comes is up to the pipe, whose places hold
 /// up to a page fragment of 32 KiB each. A kernel that does not preempt itself keeps its processor
 /// to the end of a transfer, and threads of the highest priority wait; with smaller ones a megabyte
-/// takes more processor time.
-const FILL: usize = BYTES_PER_POLL / 2;
+/// takes more processor time, and those threads hardly waited less (`docs/notebook/proxy-cost.md`).
+const FILL: usize = BYTES_PER_POLL;
 
 /// The two ends of a flow, and where its bytes are counted.
 pub(super) struct Ends<'a, R, W, S> {
@@ -70,6 +73,17 @@ pub(super) trait Splicer<R, W> {
 
     /// Writes what is in the pipe.
     fn poll_drain(&self, cx: &mut Context<'_>, to: &W, pipe: &Lent) -> Poll<io::Result<usize>>;
+
+    /// Whether the sender is known to have ended, though its last bytes may be unread.
+    fn has_closed(&self, from: &R) -> bool;
+
+    /// Writes bytes which the end of the stream follows at once.
+    fn poll_put_last(
+        &self,
+        cx: &mut Context<'_>,
+        to: &mut W,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>>;
 }
 
 #[derive(Debug)]
@@ -87,6 +101,10 @@ pub(super) struct Flow {
     has_filled: bool,
     /// Whether bytes were written since the last flush.
     wrote: bool,
+    /// The end was read behind what is held.
+    is_last: bool,
+    /// What was found behind what is held.
+    trouble: Option<io::Error>,
 }
 
 #[derive(Debug)]
@@ -114,6 +132,8 @@ impl Flow {
             is_wide: false,
             has_filled: false,
             wrote: false,
+            is_last: false,
+            trouble: None,
         }
     }
 
@@ -157,7 +177,7 @@ impl Flow {
     {
         loop {
             ready!(self.poll_write(cx, ends))?;
-            if self.left == 0 && self.stage == Stage::Moving {
+            if (self.left == 0 || self.is_last) && self.stage == Stage::Moving {
                 self.stage = Stage::Ending;
             }
             match self.stage {
@@ -199,6 +219,9 @@ impl Flow {
         R: AsyncRead + Unpin,
         S: Splicer<R, W>,
     {
+        if let Some(error) = self.trouble.take() {
+            return Poll::Ready(Err(error));
+        }
         if self.is_wide && self.has_pipe(ends) {
             let Held::Pipe(pipe) = &mut self.held else {
                 unreachable!("`has_pipe` has seen to it")
@@ -228,7 +251,21 @@ impl Flow {
         let count = room.filled().len();
         buffer.note_filled(count);
         self.is_wide = count == BUFFER_LEN;
-        Poll::Ready(Ok(count))
+        if count == 0 || count == len || !self.sends_end || !ends.splicer.has_closed(ends.from) {
+            return Poll::Ready(Ok(count));
+        }
+        // The end is there, or more before it.
+        let mut room = ReadBuf::new(buffer.room_behind());
+        let read = Pin::new(&mut *ends.from).poll_read(cx, &mut room);
+        let more = room.filled().len();
+        buffer.note_filled_behind(more);
+        match read {
+            Poll::Ready(Ok(())) => self.is_last = more == 0,
+            // Not before what came before it.
+            Poll::Ready(Err(error)) => self.trouble = Some(error),
+            Poll::Pending => {}
+        }
+        Poll::Ready(Ok(count + more))
     }
 
     /// Makes sure that an empty pipe is held. Returns false if there is none.
@@ -257,7 +294,10 @@ impl Flow {
         loop {
             let written = match &mut self.held {
                 Held::Buffer(buffer) if !buffer.is_empty() => {
-                    let written = Pin::new(&mut *ends.to).poll_write(cx, buffer.filled());
+                    let written = match self.is_last {
+                        true => ends.splicer.poll_put_last(cx, ends.to, buffer.filled()),
+                        false => Pin::new(&mut *ends.to).poll_write(cx, buffer.filled()),
+                    };
                     let written = ready!(written).and_then(some_bytes);
                     written.inspect(|&count| buffer.note_drained(count))
                 }

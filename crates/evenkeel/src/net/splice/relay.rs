@@ -267,4 +267,17 @@ impl<R, W> Splicer<R, W> for ByCopy {
     fn poll_drain(&self, _cx: &mut Context<'_>, _to: &W, _pipe: &Lent) -> Poll<io::Result<usize>> {
         unreachable!("there is no pipe")
     }
+
+    fn has_closed(&self, _from: &R) -> bool {
+        false
+    }
+
+    fn poll_put_last(
+        &self,
+        _cx: &mut Context<'_>,
+        _to: &mut W,
+        _bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        unreachable!("no end is known in advance")
+    }
 }

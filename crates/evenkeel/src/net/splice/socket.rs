@@ -36,6 +36,10 @@ mod sealed {
         fn poll_drain(&self, cx: &mut Context<'_>, pipe: PipeOf<'_>) -> Poll<io::Result<usize>>;
         fn poll_take(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>>;
         fn poll_put(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>>;
+        /// The same with bytes which the end follows at once.
+        fn poll_put_last(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>>;
+        /// Whether the peer is known to have ended, though bytes of it may be unread.
+        fn has_closed(&self) -> bool;
         fn end(&self) -> io::Result<()>;
         /// Asks for its events, which are waited for in any case: asked for before the first
         /// attempt, they spare one that would find nothing.
@@ -88,6 +92,15 @@ macro_rules! socket {
 
             fn poll_put(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
                 stream::poll_write(self.source(), cx, buf)
+            }
+
+            fn poll_put_last(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+                stream::poll_write_last(self.source(), cx, buf)
+            }
+
+            fn has_closed(&self) -> bool {
+                let ready = self.source().readiness().look().ready();
+                ready.is_read_closed() && !ready.is_error()
             }
 
             fn end(&self) -> io::Result<()> {
@@ -207,5 +220,18 @@ impl<'a, A: Socket, B: Socket> Splicer<Borrowed<'a, A>, Borrowed<'a, B>> for ByP
         pipe: &Lent,
     ) -> Poll<io::Result<usize>> {
         to.0.poll_drain(cx, PipeOf(pipe, pipe.len()))
+    }
+
+    fn has_closed(&self, from: &Borrowed<'a, A>) -> bool {
+        from.0.has_closed()
+    }
+
+    fn poll_put_last(
+        &self,
+        cx: &mut Context<'_>,
+        to: &mut Borrowed<'a, B>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        to.0.poll_put_last(cx, bytes)
     }
 }
