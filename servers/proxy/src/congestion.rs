@@ -63,7 +63,12 @@ impl CongestionControl {
             (Self::Auto, Some(system)) => automatic(system, address),
             (Self::System | Self::Auto, None) => return Ok(()),
         };
-        let set = ensure(listener, &wanted);
+        let set = match self {
+            // Also one that it has already, or it would follow the system's.
+            Self::Named(_) => set(listener, &wanted),
+            _ if has(listener, &wanted) => Ok(()),
+            _ => set(listener, &wanted),
+        };
         match self {
             Self::Named(_) => {
                 set.map_err(|error| io::Error::new(error.kind(), said(&wanted, error)))
@@ -73,10 +78,11 @@ impl CongestionControl {
     }
 }
 
-fn ensure(listener: &impl AsFd, wanted: &OsString) -> io::Result<()> {
-    if getsockopt(listener, sockopt::TcpCongestion).is_ok_and(|it| text(&it) == text(wanted)) {
-        return Ok(());
-    }
+fn has(listener: &impl AsFd, wanted: &OsStr) -> bool {
+    getsockopt(listener, sockopt::TcpCongestion).is_ok_and(|it| text(&it) == text(wanted))
+}
+
+fn set(listener: &impl AsFd, wanted: &OsString) -> io::Result<()> {
     Ok(setsockopt(listener, sockopt::TcpCongestion, wanted)?)
 }
 

@@ -56,6 +56,12 @@ mod tests {
         let again = take();
         assert_eq!((again.len(), again.capacity()), (0, ROOM));
         assert_eq!(again.as_ptr().wrapping_add(60), at, "the same memory");
+        // One with more room than others, which is kept as well.
+        let mut larger = BytesMut::with_capacity(ROOM + 100);
+        larger.put_slice(&[7; 100]);
+        give(larger);
+        KEPT.with_borrow(|kept| assert_eq!(kept.len(), 1));
+        assert!(take().is_empty());
     }
 
     #[test]

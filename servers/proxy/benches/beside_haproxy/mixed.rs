@@ -100,37 +100,48 @@ pub(crate) fn answers(plan: &Plan<'_>) -> Result<Rows> {
     Ok(rows)
 }
 
-fn figures(all: &[Vec<Mixed>], of: impl Fn(&Mixed) -> f64) -> Vec<Vec<f64>> {
-    let rounds = |rounds: &Vec<Mixed>| rounds.iter().map(&of).collect();
+/// What did not come about has no figure, and no part in medians.
+fn figures(all: &[Vec<Option<Mixed>>], of: impl Fn(&Mixed) -> f64) -> Vec<Vec<f64>> {
+    let figure = |mixed: &Option<Mixed>| mixed.as_ref().map_or(f64::NAN, &of);
+    let rounds = |rounds: &Vec<Option<Mixed>>| rounds.iter().map(figure).collect();
     all.iter().map(rounds).collect()
 }
 
-fn measured(plan: &Plan<'_>, beside: Beside) -> Result<Vec<Vec<Mixed>>> {
+/// A peer that does not serve all of a load in a round has no figure of that round.
+fn measured(plan: &Plan<'_>, beside: Beside) -> Result<Vec<Vec<Option<Mixed>>>> {
+    let one = |kind| match once(plan, beside, kind) {
+        Err(error) if kind != Kind::Ours => {
+            eprintln!("{}: a round without a figure: {error}", kind.name());
+            Ok(None)
+        }
+        measured => measured.map(Some),
+    };
+    alternate(plan.rounds.rounds(), &KINDS, |&kind| one(kind))
+}
+
+fn once(plan: &Plan<'_>, beside: Beside, kind: Kind) -> Result<Mixed> {
     let length = plan.rounds.sample(Duration::from_millis(1_600));
     let mut buffer = vec![0; 64 * 1_024];
-    alternate(plan.rounds.rounds(), &KINDS, |&kind| {
-        let proxy = plan.machine.start(kind)?;
-        let idle = (0..beside.idle).map(|_| {
-            let mut kept = Kept::connect(proxy.http)?;
-            kept.ask(false, &mut buffer)?;
-            Ok(kept)
-        });
-        let idle = idle.collect::<Result<Vec<_>>>()?;
-        let crowd = &plan.machine.crowd;
-        let busy = crowd.ask(proxy.crowded, beside.busy)?;
-        let before = busy.answers();
-        // On a slow machine it takes longer until there are as many answers as clients.
-        let is_whole = || busy.answers() - before >= beside.busy;
-        let mixed = mixed(&proxy, length, beside.is_loaded, is_whole)?;
-        let answers = busy.answers() - before;
-        if !busy.all_go_on() || answers < beside.busy {
-            let proxy = kind.name();
-            let said = format!("{proxy}: a crowd was answered {answers} times, and is not whole");
-            return Err(said.into());
-        }
-        drop((idle, busy));
-        Ok(mixed)
-    })
+    let proxy = plan.machine.start(kind)?;
+    let idle = (0..beside.idle).map(|_| {
+        let mut kept = Kept::connect(proxy.http)?;
+        kept.ask(false, &mut buffer)?;
+        Ok(kept)
+    });
+    let idle = idle.collect::<Result<Vec<_>>>()?;
+    let crowd = &plan.machine.crowd;
+    let busy = crowd.ask(proxy.crowded, beside.busy)?;
+    let before = busy.answers();
+    // On a slow machine it takes longer until there are as many answers as clients.
+    let is_whole = || busy.answers() - before >= beside.busy;
+    let mixed = mixed(&proxy, length, beside.is_loaded, is_whole)?;
+    let answers = busy.answers() - before;
+    if !busy.all_go_on() || answers < beside.busy {
+        let said = format!("a crowd was answered {answers} times, and is not whole");
+        return Err(said.into());
+    }
+    drop((idle, busy));
+    Ok(mixed)
 }
 
 fn mixed(

@@ -131,6 +131,33 @@ pub enum RealTime {
 }
 
 impl Process {
+    /// The keys that have other values in another one, with their section.
+    pub(crate) fn differing(&self, other: &Self) -> Vec<String> {
+        macro_rules! differing {
+            ($($key:ident),*) => {{
+                // All of them, or this is an error.
+                let Self { $($key),* } = self;
+                [$((stringify!($key), *$key != other.$key)),*]
+            }};
+        }
+        let keys = differing!(
+            workers,
+            io_check_bound,
+            io_check_events,
+            real_time,
+            connections_max,
+            drain,
+            upgrade_timeout,
+            watch,
+            pid_file,
+            admin_socket,
+            admin_page,
+            h2_held_bytes_max
+        );
+        let differ = keys.into_iter().filter(|&(_, differs)| differs);
+        differ.map(|(key, _)| format!("process.{key}")).collect()
+    }
+
     /// Whether busy workers look for events too seldom for real-time priority, which they have to
     /// give up within 2 ms.
     pub(crate) fn looks_late(&self) -> bool {

@@ -9,11 +9,10 @@ use evenkeel::{Class, ClassConfig};
 use servers_common::watch::look;
 use tracing::{error_span, info, warn};
 
-use super::open::{Open, Running};
+use super::open::{Open, Running, set_congestion_control};
 use super::{Context, Front, Place, ServerError, Site};
 use crate::access_log::{Log, Logs};
 use crate::config::{self, Config};
-use crate::congestion::CongestionControl;
 use crate::events;
 use crate::listener::Listener;
 use crate::tls::{self, Own};
@@ -40,10 +39,12 @@ impl Context {
         }
         let before = look(&self.site().config.files).await;
         let config = config::read(&self.path)?;
-        if *config.process.get_ref() != self.process {
+        let differing = config.process.get_ref().differing(&self.process);
+        if !differing.is_empty() {
             warn!(
-                "[process] is not as it was when this process began, which needs an upgrade or a \
-                 restart to take effect"
+                "{} changed since this process began, which needs an upgrade or a restart to take \
+                 effect",
+                differing.join(", ")
             );
         }
         if config.events.format != self.site().config.events.format {
@@ -83,13 +84,12 @@ impl Context {
             let place = Place::new(name, listener.bind.get_ref());
             if !open.listeners.contains_key(&place) {
                 let sockets = sockets(name, listener, &place, inherited.as_deref_mut()).await?;
-                set_congestion_control(name, &sockets, &listener.congestion_control)?;
+                set_congestion_control(name, &sockets, listener)?;
                 bound.push((place, sockets));
             }
         }
-        if let Err(error) = change_congestion_control(open, &config) {
-            // Those that were changed go on as before.
-            let _ = change_congestion_control(open, &before.config);
+        if let Err(error) = open.set_congestion_control(&config) {
+            open.restore_congestion_control(&before.config);
             return Err(error);
         }
         for (name, class, settings) in classes {
@@ -206,31 +206,6 @@ async fn sockets(
     sockets.map_err(|error| ServerError::Listen {
         name: name.to_owned(),
         address: address.clone(),
-        error,
-    })
-}
-
-/// Has all listeners that are open use what this configuration says.
-fn change_congestion_control(open: &Open, config: &Config) -> Result<(), ServerError> {
-    for (name, listener) in &config.listeners {
-        let listener = listener.get_ref();
-        let place = Place::new(name, listener.bind.get_ref());
-        if let Some(running) = open.listeners.get(&place) {
-            let sockets = running.sockets.iter().map(AsRef::as_ref);
-            set_congestion_control(name, sockets, &listener.congestion_control)?;
-        }
-    }
-    Ok(())
-}
-
-fn set_congestion_control<'a>(
-    name: &str,
-    sockets: impl IntoIterator<Item = &'a Listener>,
-    control: &CongestionControl,
-) -> Result<(), ServerError> {
-    let set = (sockets.into_iter()).try_for_each(|socket| socket.set_congestion_control(control));
-    set.map_err(|error| ServerError::CongestionControl {
-        name: name.to_owned(),
         error,
     })
 }

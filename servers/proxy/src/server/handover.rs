@@ -46,12 +46,17 @@ impl Context {
         let mut closing = self.closing();
         info!("another process is started to take over");
         let pid_file = self.process.pid_file.as_deref();
-        let (successor, left) = tokio::select! {
+        let passed = tokio::select! {
             passed = timeout(limit, pass_on(&site, &open, ancestors + 1, pid_file)) => {
-                passed.map_err(|_| UpgradeError::Late(limit))??
+                passed.unwrap_or(Err(UpgradeError::Late(limit)))
             }
-            _ = closing.wait_for(|closing| *closing) => return Err(UpgradeError::Ending),
+            _ = closing.wait_for(|closing| *closing) => Err(UpgradeError::Ending),
         };
+        if passed.is_err() {
+            // Both have the same sockets, and the other one may have changed them.
+            open.restore_congestion_control(&site.config);
+        }
+        let (successor, left) = passed?;
         let id = successor.id();
         supervisor::main_process_is(id);
         *self

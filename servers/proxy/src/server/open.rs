@@ -1,6 +1,7 @@
 //! What is open: the sockets of listeners, with the tasks that take connections from them, and the
 //! socket for operators.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +12,9 @@ use evenkeel::time::timeout;
 use tokio::sync::watch;
 
 use super::accept::{self, Stop};
-use super::{Context, Place, Site};
+use super::{Context, Place, ServerError, Site};
 use crate::admin;
+use crate::config::{self, Config};
 use crate::listener::Listener;
 
 /// How long a listener may take to end: a little longer than it takes those that wait in its
@@ -47,6 +49,25 @@ impl Open {
             Some((front.name.to_string(), running.shown.clone()))
         };
         self.listeners.iter().filter_map(shown).collect()
+    }
+
+    /// Has connections that come use the congestion control that this configuration says.
+    pub(super) fn set_congestion_control(&self, config: &Config) -> Result<(), ServerError> {
+        self.controlled(config).try_for_each(|set| set)
+    }
+
+    /// The same for each of them that the system lets have it: they had it before.
+    pub(super) fn restore_congestion_control(&self, config: &Config) {
+        self.controlled(config).for_each(drop);
+    }
+
+    fn controlled(&self, config: &Config) -> impl Iterator<Item = Result<(), ServerError>> {
+        config.listeners.iter().filter_map(|(name, listener)| {
+            let listener = listener.get_ref();
+            let place = Place::new(name, listener.bind.get_ref());
+            let sockets = &self.listeners.get(&place)?.sockets;
+            Some(set_congestion_control(name, sockets, listener))
+        })
     }
 
     /// Closes those of which this is not so, and waits for what they still take.
@@ -85,6 +106,20 @@ impl Open {
     pub(super) async fn close_listeners(&mut self) {
         self.retain(|_| false).await;
     }
+}
+
+pub(super) fn set_congestion_control<S: Borrow<Listener>>(
+    name: &str,
+    sockets: &[S],
+    listener: &config::Listener,
+) -> Result<(), ServerError> {
+    let control = &listener.congestion_control;
+    let mut sockets = sockets.iter().map(S::borrow);
+    let set = sockets.try_for_each(|socket| socket.set_congestion_control(control));
+    set.map_err(|error| ServerError::CongestionControl {
+        name: name.to_owned(),
+        error,
+    })
 }
 
 impl Running {

@@ -32,6 +32,32 @@ fn of_listener(proxy: &Proxy, name: &str) -> String {
 }
 
 #[test]
+fn an_upgrade_that_fails_leaves_the_congestion_control() {
+    let origin = Origin::named("x");
+    let with = |control: &str, more: &str| {
+        web(
+            &format!("congestion_control = {control:?}\n{more}"),
+            "",
+            &[&origin],
+        )
+    };
+    let mut proxy = Proxy::start(&with("reno", ""));
+    // The other process has the first listener's socket when it cannot have the second one's.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let second = format!(
+        "[listener.zone]\nbind = {:?}\nmode = \"http\"\npool = \"app\"\n",
+        taken.local_addr().unwrap().to_string()
+    );
+    proxy.rewrite(&(with("system", "") + &second));
+    let (succeeded, ..) = proxy.try_ctl("upgrade");
+    assert!(!succeeded, "it fails");
+    assert_eq!(of_listener(&proxy, "web"), "reno");
+    assert_eq!(proxy.connect().get("/").text(), "x");
+    proxy.signal("TERM");
+    assert!(proxy.ended().success());
+}
+
+#[test]
 fn a_listener_has_the_congestion_control_that_the_configuration_says() {
     let system = fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap();
     let system = system.trim();

@@ -100,6 +100,26 @@ fn listeners_whose_ports_the_system_chooses_keep_them() {
 }
 
 #[test]
+fn what_a_reload_cannot_change_is_named() {
+    let origin = Origin::named("x");
+    let proxy = Proxy::start(&web("", "", &[&origin]));
+    proxy.edit("workers = 2", "workers = 3\ndrain = \"7s\"");
+    proxy.ctl("reload");
+    proxy.until_said("process.workers, process.drain changed since this process began");
+    proxy.edit("workers = 3\ndrain = \"7s\"", "workers = 2");
+    proxy.ctl("reload");
+    proxy.rewrite("wrong");
+    proxy.signal("HUP");
+    proxy.until_said("nothing was changed");
+    let said = proxy.complaints();
+    assert_eq!(
+        said.matches("since this process began").count(),
+        1,
+        "{said}"
+    );
+}
+
+#[test]
 fn a_wrong_configuration_changes_nothing() {
     let origin = Origin::named("one");
     let good = web("", "", &[&origin]);

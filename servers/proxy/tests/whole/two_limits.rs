@@ -230,8 +230,9 @@ fn a_head_without_end_ends_its_connection() {
 
 #[test]
 fn a_client_that_takes_nothing_is_given_up() {
-    let origin = Origin::http(|_| super::support::Reply::text(&"x".repeat(1 << 20)));
-    let proxy = Proxy::start(&web("timeouts = { body = \"100ms\" }", "", &[&origin]));
+    let origin = Origin::http(|_| super::support::Reply::text(&"x".repeat(8 << 20)));
+    let times = "timeouts = { body = \"100ms\", keep_alive = \"10m\" }";
+    let proxy = Proxy::start(&web(times, "", &[&origin]));
     // One that opens no window, and one that reads nothing of its socket.
     let mut client = Frames::connect(proxy.address("web"), &[(4, 1_000)]);
     client.get(1, &[]);
@@ -248,6 +249,13 @@ fn a_client_that_takes_nothing_is_given_up() {
     client.send(&all);
     until("they are given up", || {
         proxy.stat("app/s0", "scur") == 0 && proxy.stat("web/FRONTEND", "req_tot") == 41
+    });
+    // One answer, of which the socket takes a part: long before its keep-alive would end it.
+    let mut one = Frames::connect(proxy.address("web"), &[(4, 1 << 30)]);
+    one.frame(WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes());
+    one.get(1, &[]);
+    until("it is given up, too", || {
+        proxy.stat("web/FRONTEND", "req_tot") == 42 && proxy.stat("app/s0", "scur") == 0
     });
     until("so is the connection", || {
         proxy.stat("web/FRONTEND", "scur") <= 1

@@ -197,15 +197,23 @@ fn echo_two() -> TwoOrigin {
             let _ = incoming.data().await;
             return stream.send_reset(Reason::CANCEL);
         }
+        let ends_first = uri.path() == "/first";
+        if ends_first {
+            drop(stream.send_data(Bytes::new(), true));
+        }
         while let Some(Ok(bytes)) = incoming.data().await {
             incoming
                 .flow_control()
                 .release_capacity(bytes.len())
                 .unwrap();
-            give(&mut stream, &bytes).await;
+            if !ends_first {
+                give(&mut stream, &bytes).await;
+            }
         }
-        give(&mut stream, b" bye").await;
-        drop(stream.send_data(Bytes::new(), true));
+        if !ends_first {
+            give(&mut stream, b" bye").await;
+            drop(stream.send_data(Bytes::new(), true));
+        }
     })
 }
 
@@ -281,6 +289,15 @@ fn a_client_of_http1_has_a_websocket_with_a_server_of_http2() {
     let whole = [&told[..], b"early ", &body[..], b" bye"].concat();
     assert!(client.rest() == whole);
     sent.join().unwrap();
+    // The server's end is passed on, and the client's direction goes on.
+    let mut client = Client::connect(proxy.address("web"));
+    client.send(upgrade("/first", KEY));
+    assert_eq!(client.head().status, 101);
+    assert!(client.rest().starts_with(b"CONNECT "));
+    client.stream.write_all(&body).unwrap();
+    assert_eq!(proxy.stat("web/FRONTEND", "scur"), 1);
+    client.stream.shutdown(Shutdown::Write).unwrap();
+    until("it has ended", || proxy.stat("web/FRONTEND", "scur") == 0);
 }
 
 #[test]

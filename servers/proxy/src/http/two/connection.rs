@@ -141,8 +141,12 @@ pub(in super::super) async fn serve(mut taken: Taken) {
     let end = streams(&taken, &front, (&line, &out), &mut connection).await;
     drop(connection);
     match end {
-        // Or the system might discard the GOAWAY that says why.
-        End::Said => linger(&taken.stream).await,
+        End::Said => {
+            // What the client does not take now, it does not get.
+            let _ = poll_fn(|cx| Poll::Ready(out.poll_flush(cx))).await;
+            // Or the system might discard the GOAWAY that says why.
+            linger(&taken.stream).await;
+        }
         End::Reset => taken.stream.reset(),
     }
 }
@@ -207,11 +211,12 @@ async fn streams(
             }
             let polled = pin!(connection.accept()).poll(cx);
             if polled.is_pending() {
-                if let Poll::Ready(Err(_)) = out.poll_flush(cx) {
+                match out.poll_flush(cx) {
+                    Poll::Ready(Ok(())) => line.rests(),
                     // The client has gone.
-                    return Poll::Ready(None);
+                    Poll::Ready(Err(_)) => return Poll::Ready(None),
+                    Poll::Pending => {}
                 }
-                line.rests();
                 has_waited = is_alone;
             }
             polled

@@ -38,6 +38,8 @@ struct State {
     held: Held,
     /// Somebody flushes it when h2 rests.
     is_flushed: bool,
+    /// h2 has more to write, and waits for the connection.
+    waits: bool,
 }
 
 thread_local! {
@@ -63,6 +65,8 @@ impl Held {
             // A thread whose locals are gone has none.
             self.bytes = SPARE.try_with(Cell::take).unwrap_or_default();
             self.bytes.reserve_exact(GATHERED_MAX);
+        } else if self.bytes.capacity() < GATHERED_MAX {
+            self.bytes.reserve_exact(GATHERED_MAX - self.bytes.len());
         }
         for buffer in buffers {
             self.bytes.extend_from_slice(buffer);
@@ -73,10 +77,23 @@ impl Held {
     fn forget(&mut self, written: usize) {
         self.written += written;
         if written > 0 && self.written == self.bytes.len() {
-            let mut bytes = std::mem::take(self).bytes;
-            bytes.clear();
-            let _ = SPARE.try_with(|spare| spare.set(bytes));
+            give_back(std::mem::take(self).bytes);
         }
+    }
+
+    /// Keeps no more memory than it needs, for a peer that takes nothing for now.
+    fn shrink(&mut self) {
+        let bytes = self.left().to_vec();
+        let before = std::mem::replace(self, Self { bytes, written: 0 });
+        give_back(before.bytes);
+    }
+}
+
+fn give_back(mut bytes: Vec<u8>) {
+    if bytes.capacity() == GATHERED_MAX {
+        bytes.clear();
+        // A thread whose locals are gone needs none.
+        let _ = SPARE.try_with(|spare| spare.set(bytes));
     }
 }
 
@@ -107,7 +124,20 @@ impl<'a> Gather<'a> {
         buffers: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let mut state = self.state();
-        let State { held, is_flushed } = &mut *state;
+        let taken = self.take(&mut state, cx, buffers);
+        state.waits = taken.is_pending();
+        taken
+    }
+
+    fn take(
+        &self,
+        state: &mut State,
+        cx: &mut Context<'_>,
+        buffers: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let State {
+            held, is_flushed, ..
+        } = state;
         let len: usize = buffers.iter().map(|buffer| buffer.len()).sum();
         let all = held.bytes.len() + len;
         // What is gathered are heads, too, so if nothing follows there is less to come. TLS takes
@@ -138,20 +168,29 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Sends what is gathered.
+    /// Sends what is gathered. Ready when all that h2 has had to write is on its way.
     ///
     /// # Errors
     ///
     /// Those of the connection.
     pub(super) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut state = self.state();
-        let held = &mut state.held;
+        let State { held, waits, .. } = &mut *state;
         while !held.left().is_empty() {
-            let written = ready!(self.put(cx, &[IoSlice::new(held.left())]))?;
+            let Poll::Ready(written) = self.put(cx, &[IoSlice::new(held.left())]) else {
+                held.shrink();
+                return Poll::Pending;
+            };
+            let written = written?;
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             held.forget(written);
+        }
+        if *waits {
+            // Its attempt to write has seen to it that it is woken.
+            self.line.blocked();
+            return Poll::Pending;
         }
         let mut stream = self.stream;
         let flushed = Pin::new(&mut stream).poll_flush(cx);
@@ -315,6 +354,72 @@ mod tests {
             assert!(pair.came().is_empty());
             poll_fn(|cx| gather.poll_flush(cx)).await.unwrap();
             assert_eq!(pair.came(), b"bytes");
+        });
+    }
+
+    fn flush(gather: &Gather<'_>) -> Poll<io::Result<()>> {
+        gather.poll_flush(&mut Context::from_waker(Waker::noop()))
+    }
+
+    /// Fills the socket.
+    fn fill(pair: &Pair) {
+        let gather = Gather::new(&pair.stream, &pair.line, &pair.counter);
+        while write(&gather, &[&[0; 10_000]]).is_ready() {}
+        pair.line.written(0);
+    }
+
+    #[test]
+    fn what_h2_cannot_write_is_not_taken_for_written() {
+        Runtime::new().unwrap().block_on(async {
+            let pair = Pair::new(0);
+            fill(&pair);
+            let gather = pair.gather();
+            pair.line.given(1_000);
+            assert!(write(&gather, &[b"head", &[1; 1_000]]).is_pending());
+            // Nothing is gathered, and it waits all the same.
+            assert!(flush(&gather).is_pending());
+            pair.line.rests();
+            assert_eq!(pair.all.held(), 1_000);
+            yield_now().await;
+            assert!(pair.line.stood() > Duration::ZERO);
+            let came = pair.came();
+            let sent = async {
+                while taken(write(&gather, &[b"head", &[1; 1_000]])).is_none() {
+                    yield_now().await;
+                }
+            };
+            timeout(Duration::from_secs(20), sent)
+                .await
+                .expect("there is room");
+            assert!(flush(&gather).is_ready());
+            pair.line.rests();
+            assert!(pair.came().ends_with(&[1; 1_000]) && !came.ends_with(&[1]));
+            assert_eq!((pair.all.held(), pair.line.stood()), (0, Duration::ZERO));
+        });
+    }
+
+    #[test]
+    fn who_takes_nothing_costs_no_more_than_what_is_held() {
+        Runtime::new().unwrap().block_on(async {
+            let pair = Pair::new(0);
+            fill(&pair);
+            pair.line.given(1_000);
+            let gather = pair.gather();
+            assert_eq!(taken(write(&gather, &[&[1; 100]])), Some(100));
+            assert!(flush(&gather).is_pending());
+            assert!(gather.state().held.bytes.capacity() < 1_000);
+            // More goes behind it.
+            assert_eq!(taken(write(&gather, &[&[2; 100]])), Some(100));
+            pair.came();
+            let sent = async {
+                while flush(&gather).is_pending() {
+                    yield_now().await;
+                }
+            };
+            timeout(Duration::from_secs(20), sent)
+                .await
+                .expect("there is room");
+            assert_eq!(pair.came(), [[1; 100], [2; 100]].concat());
         });
     }
 

@@ -4,7 +4,7 @@
 //!
 //! - `frames`: counts what costs its sender nothing.
 //! - `held`: what is held for those who do not take it.
-//! - `wire`: a connection as h2 sees it.
+//! - `wire`: a connection as h2 sees it; `gather`: what goes out together.
 //! - `connection`: a client's connection.
 //! - `request`: what a request is in the other protocol.
 //! - `call`: one request and its answer, during whose `upload` the answer may come.

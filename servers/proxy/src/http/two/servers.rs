@@ -287,11 +287,12 @@ async fn drive(
             if Pin::new(&mut connection).poll(cx).is_ready() {
                 return Poll::Ready(());
             }
-            if let Poll::Ready(Err(_)) = out.poll_flush(cx) {
+            match out.poll_flush(cx) {
+                Poll::Ready(Ok(())) => line.rests(),
                 // The server has gone.
-                return Poll::Ready(());
+                Poll::Ready(Err(_)) => return Poll::Ready(()),
+                Poll::Pending => {}
             }
-            line.rests();
             Poll::Pending
         });
         if timeout(LOOK, polled).await.is_ok() {
