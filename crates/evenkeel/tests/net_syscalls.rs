@@ -53,8 +53,8 @@ fn calls(table: &str) -> HashMap<String, usize> {
     table.lines().filter_map(row).collect()
 }
 
-/// Has `strace` watch a test of this program, by its name, and write what it sees into a file, whose
-/// text is returned. `None` where that cannot be.
+/// What `strace` says of a test of this program, which has this name. `None` where it cannot be
+/// started.
 fn traced(name: &str, options: &[&str]) -> Option<String> {
     let file = std::env::temp_dir().join(format!("evenkeel-{name}-{}", std::process::id()));
     let mut traced = Command::new("strace");

@@ -1,9 +1,9 @@
 //! The congestion control of connections (`TCP_CONGESTION`).
 //!
 //! One that paces, such as BBR, spreads what it sends by a timer of the kernel for each connection
-//! (`sch_fq` or, without it, TCP's own: Linux, `net/ipv4/tcp_output.c`, `tcp_pacing_check`). Between
-//! two programs of one machine there is no link to be shared, and the timers cost more than what is
-//! sent: a megabyte of HTTP took twice the processor time (`docs/notebook/proxy-cost.md`).
+//! (`sch_fq` or, without it, TCP's own: Linux, `net/ipv4/tcp_output.c`, `tcp_pacing_check`).
+//! Between two programs of one machine there is no link to be shared, and the timers cost more than
+//! what is sent: a megabyte of HTTP took twice the processor time (`docs/notebook/proxy-cost.md`).
 
 use std::ffi::{OsStr, OsString};
 use std::fs;

@@ -211,11 +211,8 @@ async fn streams(
             }
             let polled = pin!(connection.accept()).poll(cx);
             if polled.is_pending() {
-                match out.poll_flush(cx) {
-                    Poll::Ready(Ok(())) => line.rests(),
-                    // The client has gone.
-                    Poll::Ready(Err(_)) => return Poll::Ready(None),
-                    Poll::Pending => {}
+                if out.poll_rest(cx).is_ready() {
+                    return Poll::Ready(None);
                 }
                 has_waited = is_alone;
             }

@@ -108,7 +108,7 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Gathers from now on. Whenever h2 rests, [`poll_flush`](Self::poll_flush) has to be called.
+    /// Gathers from now on. Whenever h2 rests, [`poll_rest`](Self::poll_rest) has to be called.
     pub(super) fn begin(&self) {
         self.state().is_flushed = true;
     }
@@ -202,7 +202,20 @@ impl<'a> Gather<'a> {
         flushed
     }
 
-    /// The same, for h2, which does so after each frame.
+    /// h2 has nothing to do for now. Sends what is gathered, and notes it if all is written then.
+    /// Ready if the connection is broken.
+    pub(super) fn poll_rest(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match self.poll_flush(cx) {
+            Poll::Ready(Ok(())) => {
+                self.line.rests();
+                Poll::Pending
+            }
+            Poll::Ready(Err(_)) => Poll::Ready(()),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// As [`poll_flush`](Self::poll_flush), for h2, which flushes after each frame.
     ///
     /// # Errors
     ///

@@ -287,13 +287,7 @@ async fn drive(
             if Pin::new(&mut connection).poll(cx).is_ready() {
                 return Poll::Ready(());
             }
-            match out.poll_flush(cx) {
-                Poll::Ready(Ok(())) => line.rests(),
-                // The server has gone.
-                Poll::Ready(Err(_)) => return Poll::Ready(()),
-                Poll::Pending => {}
-            }
-            Poll::Pending
+            out.poll_rest(cx)
         });
         if timeout(LOOK, polled).await.is_ok() {
             break;
