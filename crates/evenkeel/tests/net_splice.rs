@@ -582,6 +582,31 @@ async fn bytes_behind_urgent_data_are_moved_as_well() {
     assert_eq!(moved.forth, sent.len() as u64);
 }
 
+/// The end is known before the first read, which stops at the urgent byte.
+#[cfg(target_os = "linux")]
+#[evenkeel::test]
+async fn what_a_look_for_the_end_brings_is_moved_as_well() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut a = within(TcpStream::connect(listener.local_addr().unwrap()))
+        .await
+        .unwrap();
+    let (mut sender, _) = listener.accept().unwrap();
+    let (mut b, mut origin) = tcp().await;
+    let sent = pattern(15_000, 0);
+    let (before, behind) = sent.split_at(10_000);
+    std::io::Write::write_all(&mut sender, before).unwrap();
+    let urgent = socket2::SockRef::from(&sender).send_out_of_band(b"!");
+    assert_eq!(urgent.unwrap(), 1);
+    std::io::Write::write_all(&mut sender, behind).unwrap();
+    sender.shutdown(std::net::Shutdown::Write).unwrap();
+    within(origin.shutdown()).await.unwrap();
+    let relay = evenkeel::spawn(async move { splice_bidirectional(&mut a, &mut b).await });
+    let mut heard = Vec::new();
+    within(origin.read_to_end(&mut heard)).await.unwrap();
+    assert!(heard == sent, "{} bytes of {}", heard.len(), sent.len());
+    assert_eq!(within(relay).await.unwrap().unwrap().forth, 15_000);
+}
+
 /// After a wait a splice goes on, and at urgent data it says that nothing is there.
 #[cfg(target_os = "linux")]
 #[evenkeel::test]

@@ -159,8 +159,8 @@ pub(crate) fn poll_write<S: Stream>(
     source.poll_transfer(cx, Direction::Write, buf.len(), |stream| send(stream, buf))
 }
 
-/// As [`poll_write`], with bytes which the end of the stream follows at once: the system sends it
-/// with them, and until then nothing.
+/// As [`poll_write`], with bytes which the end of the stream follows at once: until then the system
+/// holds a packet back that is not full.
 pub(super) fn poll_write_last<S: Stream>(
     source: &Source<S>,
     cx: &mut Context<'_>,

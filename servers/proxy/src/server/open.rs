@@ -56,7 +56,8 @@ impl Open {
         self.controlled(config).try_for_each(|set| set)
     }
 
-    /// The same for each of them that the system lets have it: they had it before.
+    /// The same for each of them that the system lets have it, after a change that came to nothing.
+    /// Those that went by the system's keep the one that it has now, until a reload.
     pub(super) fn restore_congestion_control(&self, config: &Config) {
         self.controlled(config).for_each(drop);
     }

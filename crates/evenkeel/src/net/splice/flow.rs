@@ -9,11 +9,11 @@
 //! ```
 //!
 //! 1. It reads only when it holds nothing, into a buffer or a pipe.
-//! 2. It writes before it reads again: no more is held than one read has brought.
+//! 2. It writes before it reads again: no more is held than a buffer or a pipe has room for.
 //! 3. All that was read is written by then.
 //!
-//! If the sender is known to have ended, what it has sent is short, and its end is read at once, it
-//! goes out with the last bytes: in one packet.
+//! If the sender is known to have ended, and a read was short, another one looks for the end at once.
+//! Then the end goes out with the last bytes: in one packet.
 //!
 //! Whether it reads into a pipe goes by how much reads bring. A read that fills the buffer shows
 //! that there is more, and the next is one by pipe; a transfer by pipe that brings little is
@@ -41,7 +41,7 @@ const WIDE: u64 = 16 * 1024;
 /// The most that is asked for by pipe at once. How much comes is up to the pipe, whose places hold
 /// up to a page fragment of 32 KiB each. A kernel that does not preempt itself keeps its processor
 /// to the end of a transfer, and threads of the highest priority wait; with smaller ones a megabyte
-/// takes more processor time, and those threads hardly waited less (`docs/notebook/proxy-cost.md`).
+/// takes more processor time (`docs/notebook/proxy-cost.md`).
 const FILL: usize = BYTES_PER_POLL;
 
 /// The two ends of a flow, and where its bytes are counted.
@@ -294,7 +294,8 @@ impl Flow {
         loop {
             let written = match &mut self.held {
                 Held::Buffer(buffer) if !buffer.is_empty() => {
-                    let written = match self.is_last {
+                    // If both sockets are to be closed, that may come later.
+                    let written = match self.is_last && !ends.closes {
                         true => ends.splicer.poll_put_last(cx, ends.to, buffer.filled()),
                         false => Pin::new(&mut *ends.to).poll_write(cx, buffer.filled()),
                     };

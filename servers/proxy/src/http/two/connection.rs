@@ -142,7 +142,7 @@ pub(in super::super) async fn serve(mut taken: Taken) {
     drop(connection);
     match end {
         End::Said => {
-            // What the client does not take now, it does not get.
+            // What does not go out now is left: a GOAWAY has been sent by then.
             let _ = poll_fn(|cx| Poll::Ready(out.poll_flush(cx))).await;
             // Or the system might discard the GOAWAY that says why.
             linger(&taken.stream).await;

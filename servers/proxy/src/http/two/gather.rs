@@ -83,6 +83,9 @@ impl Held {
 
     /// Keeps no more memory than it needs, for a peer that takes nothing for now.
     fn shrink(&mut self) {
+        if self.written == 0 && self.bytes.capacity() == self.bytes.len() {
+            return;
+        }
         let bytes = self.left().to_vec();
         let before = std::mem::replace(self, Self { bytes, written: 0 });
         give_back(before.bytes);
