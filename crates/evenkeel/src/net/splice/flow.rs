@@ -12,8 +12,8 @@
 //! 2. It writes before it reads again: no more is held than a buffer or a pipe has room for.
 //! 3. All that was read is written by then.
 //!
-//! If the sender is known to have ended, and a read was short, another one looks for the end at once.
-//! Then the end goes out with the last bytes: in one packet.
+//! If the sender is known to have ended, and a read was short, another one looks for the end at
+//! once. Then the end goes out with the last bytes: in one packet.
 //!
 //! Whether it reads into a pipe goes by how much reads bring. A read that fills the buffer shows
 //! that there is more, and the next is one by pipe; a transfer by pipe that brings little is
