@@ -1,7 +1,9 @@
 //! What every experiment needs.
 
 use std::fmt::Display;
-use std::net::{SocketAddr, TcpListener};
+use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -197,8 +199,15 @@ impl Lab {
     }
 
     /// A port that nobody listened on a moment ago, for programs that cannot find one themselves.
+    ///
+    /// The system gives it to nobody who does not ask for this one. One that it chose itself it
+    /// might give to another program before this one has it.
     pub(crate) fn free_address(&self) -> Result<SocketAddr> {
-        TcpListener::bind("127.0.0.1:0")
+        const TRIES: usize = 100;
+        let bound = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
+        let listener = (0..TRIES).find_map(|_| bound(asked_for_port()?).ok());
+        listener
+            .map_or_else(|| bound(0), Ok)
             .and_then(|listener| listener.local_addr())
             .map_err(Error::system("cannot find a free port"))
     }
@@ -207,6 +216,16 @@ impl Lab {
     pub(crate) fn progress(&self, line: &str) {
         eprintln!("[{:>4} s] {line}", self.started.elapsed().as_secs());
     }
+}
+
+/// A port below those that the system chooses from, by chance.
+fn asked_for_port() -> Option<u16> {
+    const BELOW: u16 = 12_000;
+    let chosen = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
+    let first: u16 = chosen.split_whitespace().next()?.parse().ok()?;
+    // Each state has other keys.
+    let chance = RandomState::new().hash_one(()) % u64::from(BELOW);
+    first.checked_sub(1 + u16::try_from(chance).ok()?)
 }
 
 /// One of the lab's own programs that is about to start; its result is JSON.
@@ -289,6 +308,17 @@ fn places(pin: &Pin, cores: usize) -> (Vec<usize>, Vec<usize>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn ports_to_ask_for_are_below_those_that_the_system_chooses() {
+        let chosen = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let chosen = chosen.local_addr().expect("it is bound").port();
+        let ports: Vec<u16> = (0..20).filter_map(|_| asked_for_port()).collect();
+        assert!(ports.iter().all(|&port| port < chosen), "{ports:?}");
+        let first = ports.first().expect("Linux says where it chooses");
+        assert!(ports.iter().any(|port| port != first), "{ports:?}");
+    }
 
     #[test]
     fn few_processors_are_shared_and_many_shared_out() {
