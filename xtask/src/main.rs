@@ -125,7 +125,7 @@ fn help() -> String {
         "\
 What the project checks of itself.
 
-    cargo xtask ci           every step below, up to the first failure; some 45 minutes
+    cargo xtask ci           every step below, up to the first failure; some 25 minutes
     cargo xtask ci --list    the steps, and nothing is run
     cargo xtask <step>       one step alone: the quick way back after a failure
     cargo xtask compare <revision> [rounds] [--json FILE]
