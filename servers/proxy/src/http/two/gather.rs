@@ -263,6 +263,7 @@ mod tests {
     use evenkeel::runtime::Runtime;
     use evenkeel::task::yield_now;
     use evenkeel::time::timeout;
+    use nix::sys::socket::{setsockopt, sockopt};
     use proptest::prelude::*;
 
     use super::super::held::All;
@@ -436,6 +437,36 @@ mod tests {
                 .await
                 .expect("there is room");
             assert_eq!(pair.came(), [[1; 100], [2; 100]].concat());
+        });
+    }
+
+    #[test]
+    fn what_goes_out_in_parts_goes_out_once() {
+        Runtime::new().unwrap().block_on(async {
+            let pair = Pair::new(60_000);
+            // The socket has no room for all of it.
+            let Stream::Plain(Socket::Unix(ours)) = &pair.stream else {
+                unreachable!("it was made of one")
+            };
+            setsockopt(ours, sockopt::SndBuf, &10_000).unwrap();
+            let gather = pair.gather();
+            let frame: Vec<u8> = (0..50_000_usize).map(|at| (at % 251) as u8).collect();
+            assert_eq!(taken(write(&gather, &[&frame])), Some(50_000));
+            let mut came = Vec::new();
+            let sent = async {
+                // A little room at a time.
+                while flush(&gather).is_pending() {
+                    let mut some = [0; 1_000];
+                    let read = (&pair.peer).read(&mut some).unwrap_or(0);
+                    came.extend_from_slice(&some[..read]);
+                    yield_now().await;
+                }
+            };
+            timeout(Duration::from_secs(20), sent)
+                .await
+                .expect("there is room");
+            came.extend(pair.came());
+            assert!(came == frame, "{} bytes", came.len());
         });
     }
 
