@@ -11,6 +11,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 
+#[cfg(target_os = "linux")]
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 
 /// Every Linux has it, and lets everybody use it.
@@ -58,32 +59,41 @@ impl CongestionControl {
     /// works as well without this.
     pub fn set(&self, listener: &impl AsFd, address: IpAddr) -> io::Result<()> {
         let wanted = match (self, system()) {
-            (Self::Named(name), _) => name.as_str().into(),
+            // Also one that it has already, or it would follow the system's.
+            (Self::Named(name), _) => {
+                let set = set(listener, &name.into());
+                return set.map_err(|error| io::Error::new(error.kind(), said(name, error)));
+            }
             (Self::System, Some(system)) => system,
             (Self::Auto, Some(system)) => automatic(system, address),
             (Self::System | Self::Auto, None) => return Ok(()),
         };
-        let set = match self {
-            // Also one that it has already, or it would follow the system's.
-            Self::Named(_) => set(listener, &wanted),
-            _ if has(listener, &wanted) => Ok(()),
-            _ => set(listener, &wanted),
-        };
-        match self {
-            Self::Named(_) => {
-                set.map_err(|error| io::Error::new(error.kind(), said(&wanted, error)))
-            }
-            Self::System | Self::Auto => Ok(()),
+        if !has(listener, &wanted) {
+            let _ = set(listener, &wanted);
         }
+        Ok(())
     }
 }
 
+#[cfg(target_os = "linux")]
 fn has(listener: &impl AsFd, wanted: &OsStr) -> bool {
     getsockopt(listener, sockopt::TcpCongestion).is_ok_and(|it| text(&it) == text(wanted))
 }
 
+#[cfg(target_os = "linux")]
 fn set(listener: &impl AsFd, wanted: &OsString) -> io::Result<()> {
     Ok(setsockopt(listener, sockopt::TcpCongestion, wanted)?)
+}
+
+/// Other systems go by their own.
+#[cfg(not(target_os = "linux"))]
+fn has(_listener: &impl AsFd, _wanted: &OsStr) -> bool {
+    true
+}
+
+#[cfg(not(target_os = "linux"))]
+fn set(_listener: &impl AsFd, _wanted: &OsString) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// The system's own control, or what is better than that at an address where only this machine
@@ -106,8 +116,7 @@ fn text(name: &OsStr) -> &str {
     name.to_str().unwrap_or_default().trim_end_matches('\0')
 }
 
-fn said(wanted: &OsStr, error: io::Error) -> String {
-    let name = text(wanted);
+fn said(name: &str, error: io::Error) -> String {
     let allowed = fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control");
     let allowed = allowed.unwrap_or_default();
     let allowed = match allowed.trim() {
@@ -121,7 +130,7 @@ fn said(wanted: &OsStr, error: io::Error) -> String {
     )
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use std::net::{Ipv4Addr, TcpListener, TcpStream};
 

@@ -3,7 +3,8 @@
 //! - [`compress`]: answers that are compressed for those who take that.
 //! - [`config`]: what the operator wrote, and what is wrong with it.
 //! - [`server`]: listeners, connections, reload and the end.
-//! - [`socket`]: TCP and Unix sockets behind one type; [`listener`] takes them.
+//! - [`socket`]: TCP and Unix sockets behind one type; [`listener`] takes them, with the
+//!   [`congestion`] control that the operator wants.
 //! - [`tls`]: encrypts what they send.
 //! - [`stream`]: a connection of either sort; [`relay`] moves bytes between two of them.
 //! - [`tcp`]: connections that are passed on as they are.

@@ -13,8 +13,9 @@
 //!
 //! # Half-close
 //!
-//! The end of one stream is passed on to the other once all bytes before it are, and the opposite
-//! direction goes on until it ends as well. An error in one direction ends both.
+//! The end of one stream is passed on to the other once all bytes before it are, between sockets in
+//! one packet with the last of them where it can, and the opposite direction goes on until it ends
+//! as well. An error in one direction ends both.
 //!
 //! # Pipes
 //!
