@@ -75,14 +75,31 @@ impl CongestionControl {
     }
 }
 
+/// The control of connections to an address where only this machine is, if they are not to go by
+/// the system's own.
+pub fn within(address: IpAddr) -> Option<OsString> {
+    let system = system()?;
+    let chosen = automatic(system.clone(), address);
+    (chosen != system).then_some(chosen)
+}
+
+/// Has a socket that is not connected yet use this one.
+///
+/// # Errors
+///
+/// The system does not have it, or does not allow it.
+pub fn prefer(socket: &impl AsFd, control: &OsString) -> io::Result<()> {
+    set(socket, control)
+}
+
 #[cfg(target_os = "linux")]
 fn has(listener: &impl AsFd, wanted: &OsStr) -> bool {
     getsockopt(listener, sockopt::TcpCongestion).is_ok_and(|it| text(&it) == text(wanted))
 }
 
 #[cfg(target_os = "linux")]
-fn set(listener: &impl AsFd, wanted: &OsString) -> io::Result<()> {
-    Ok(setsockopt(listener, sockopt::TcpCongestion, wanted)?)
+fn set(socket: &impl AsFd, wanted: &OsString) -> io::Result<()> {
+    Ok(setsockopt(socket, sockopt::TcpCongestion, wanted)?)
 }
 
 /// Other systems go by their own.
@@ -92,7 +109,7 @@ fn has(_listener: &impl AsFd, _wanted: &OsStr) -> bool {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn set(_listener: &impl AsFd, _wanted: &OsString) -> io::Result<()> {
+fn set(_socket: &impl AsFd, _wanted: &OsString) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
@@ -153,6 +170,15 @@ mod tests {
             let is = automatic(system.into(), address.parse().unwrap());
             assert_eq!(is, chosen, "{system} at {address}");
         }
+    }
+
+    #[test]
+    fn connections_within_the_machine_differ_from_the_system_where_that_paces() {
+        let system = system().unwrap();
+        let chosen = automatic(system.clone(), LOOPBACK);
+        let differs = (chosen != system).then_some(chosen);
+        assert_eq!(within(LOOPBACK), differs);
+        assert_eq!(within("192.0.2.1".parse().unwrap()), None);
     }
 
     #[test]

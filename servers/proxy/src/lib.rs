@@ -12,7 +12,8 @@
 //! - [`http`]: heads, bodies and their forwarding.
 //! - [`route`]: which pool a request goes to.
 //! - [`policy`]: what is done with requests beside: limits, changes, answers of the proxy itself.
-//! - [`pool`]: which server of it, and who waits for one; [`check`] finds out which of them are up.
+//! - [`pool`]: which server of it, and who waits for one; [`check`] finds out which of them are up,
+//!   and [`within`] says what connections to those on this machine are given.
 //! - [`access_log`]: a line for each request.
 //! - [`discovery`]: servers by name.
 //! - [`admin`]: the socket that answers operators.
@@ -57,3 +58,4 @@ mod text;
 pub mod timer;
 pub mod tls;
 pub mod upgrade;
+pub mod within;

@@ -11,8 +11,10 @@ use std::task::{Context, Poll};
 use bytes::BytesMut;
 use evenkeel::io::Interest;
 use evenkeel::net::splice::{self, Meter, Moved, TransferError};
-use evenkeel::net::{TcpStream, UnixStream};
+use evenkeel::net::{TcpSocket, TcpStream, UnixStream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::within::Tuning;
 
 /// Where to listen, or what to connect to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -117,11 +119,20 @@ impl Socket {
     ///
     /// Those of the system.
     pub async fn connect(address: &Address) -> io::Result<Self> {
+        Self::connect_by(address, None).await
+    }
+
+    /// The same, with a socket that has been given this, if the address needs no lookup.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub async fn connect_by(address: &Address, tuning: Option<Tuning<'_>>) -> io::Result<Self> {
         match address {
             Address::Tcp(address) => {
                 // A literal address needs no lookup, which would go to another thread.
                 let stream = match address.parse::<SocketAddr>() {
-                    Ok(address) => TcpStream::connect(address).await?,
+                    Ok(address) => connect_literal(address, tuning).await?,
                     Err(_) => TcpStream::connect(address.as_str()).await?,
                 };
                 stream.set_nodelay(true)?;
@@ -191,19 +202,24 @@ impl Socket {
         looked.is_ok()
     }
 
-    /// Moves so many bytes to another connection, or fewer if this one ends before.
+    /// Moves so many bytes to another connection, behind those of a head, or fewer if this one ends
+    /// before.
     ///
     /// # Errors
     ///
     /// That of one of them.
-    pub async fn splice(&self, to: &Self, len: u64, meter: &Meter) -> Result<u64, TransferError> {
+    pub async fn splice(
+        &self,
+        (head, to): (&[u8], &Self),
+        len: u64,
+        meter: &Meter,
+    ) -> Result<u64, TransferError> {
+        use splice::splice_behind;
         match (self, to) {
-            (Self::Tcp(from), Self::Tcp(to)) => splice::splice_metered(from, to, len, meter).await,
-            (Self::Tcp(from), Self::Unix(to)) => splice::splice_metered(from, to, len, meter).await,
-            (Self::Unix(from), Self::Tcp(to)) => splice::splice_metered(from, to, len, meter).await,
-            (Self::Unix(from), Self::Unix(to)) => {
-                splice::splice_metered(from, to, len, meter).await
-            }
+            (Self::Tcp(from), Self::Tcp(to)) => splice_behind(head, from, to, len, meter).await,
+            (Self::Tcp(from), Self::Unix(to)) => splice_behind(head, from, to, len, meter).await,
+            (Self::Unix(from), Self::Tcp(to)) => splice_behind(head, from, to, len, meter).await,
+            (Self::Unix(from), Self::Unix(to)) => splice_behind(head, from, to, len, meter).await,
         }
     }
 
@@ -265,6 +281,20 @@ impl Socket {
             Self::Unix(stream) => stream.try_write_vectored(buffers),
         }
     }
+}
+
+/// Before it connects: a control begins its work with the connection, and cleans up little if it is
+/// replaced later, and the size of a window that is open already changes little.
+async fn connect_literal(address: SocketAddr, tuning: Option<Tuning<'_>>) -> io::Result<TcpStream> {
+    let Some(tuning) = tuning else {
+        return TcpStream::connect(address).await;
+    };
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    tuning.give(&socket);
+    socket.connect(address).await
 }
 
 /// A service whose servers are not known.

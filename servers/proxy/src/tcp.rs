@@ -99,7 +99,7 @@ async fn served(taken: &mut Taken, front: &Front, pool: &Arc<Pool>, note: Option
         return taken.stream.reset();
     }
     pool.earn_retry();
-    let began = note.map(|_| Instant::now());
+    let began = note.map(|_| Instant::of_poll());
     let key = of_client(&taken.ends);
     let mut dialled = match dial(pool, key, &taken.ends, false, &mut Vec::new()).await {
         Ok(dialled) => dialled,
@@ -111,7 +111,7 @@ async fn served(taken: &mut Taken, front: &Front, pool: &Arc<Pool>, note: Option
     };
     let server = dialled.lease.server();
     if let (Some(note), Some(began)) = (note, began) {
-        note.connected(server, dialled.lease.queued, began.elapsed());
+        note.connected(server, dialled.lease.queued, Instant::of_poll() - began);
     }
     pool.outcome(dialled.lease.index(), true);
     let (ours, theirs) = (&front.counters, &server.counters);

@@ -32,11 +32,11 @@ pub(crate) const SEND_FLAGS: SendFlags = SendFlags::NOSIGNAL;
 #[cfg(target_vendor = "apple")]
 pub(crate) const SEND_FLAGS: SendFlags = SendFlags::empty();
 
-/// Of a write that the end of the stream follows.
+/// Of a write that more follows at once, or the end of the stream.
 #[cfg(target_os = "linux")]
-const LAST_FLAGS: SendFlags = SEND_FLAGS.union(SendFlags::MORE);
+const MORE_FLAGS: SendFlags = SEND_FLAGS.union(SendFlags::MORE);
 #[cfg(not(target_os = "linux"))]
-const LAST_FLAGS: SendFlags = SEND_FLAGS;
+const MORE_FLAGS: SendFlags = SEND_FLAGS;
 
 /// A connected stream socket of `mio`.
 pub(crate) trait Stream: AsFd + AsRawFd {
@@ -159,15 +159,15 @@ pub(crate) fn poll_write<S: Stream>(
     source.poll_transfer(cx, Direction::Write, buf.len(), |stream| send(stream, buf))
 }
 
-/// As [`poll_write`], with bytes which the end of the stream follows at once: until then the system
-/// holds a packet back that is not full.
-pub(super) fn poll_write_last<S: Stream>(
+/// As [`poll_write`], with bytes which others follow at once, or the end of the stream: until then
+/// the system holds a packet back that is not full.
+pub(super) fn poll_write_more<S: Stream>(
     source: &Source<S>,
     cx: &mut Context<'_>,
     buf: &[u8],
 ) -> Poll<io::Result<usize>> {
     source.poll_transfer(cx, Direction::Write, buf.len(), |stream| {
-        Ok(rustix::net::send(stream, buf, LAST_FLAGS)?)
+        Ok(rustix::net::send(stream, buf, MORE_FLAGS)?)
     })
 }
 

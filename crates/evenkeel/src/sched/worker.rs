@@ -35,8 +35,9 @@ mod slice;
 mod stand;
 
 use std::cell::{Cell, RefCell};
+use std::time::Instant;
 
-use crate::clock::Clock;
+use crate::clock::{Anchor, Clock};
 use crate::counters::accounts::{Accounts, State};
 use crate::io::readiness::WakeList;
 use crate::sync::Arc;
@@ -68,6 +69,8 @@ pub(crate) struct Worker {
     bounds: Bounds,
     /// The time after the last poll or check, in cycles.
     now: Cell<u64>,
+    /// What `now` is by the clock that tasks see.
+    anchor: Anchor,
     check_due: Cell<u64>,
     /// The seat has passed to another thread.
     lost: Cell<bool>,
@@ -102,6 +105,7 @@ impl Worker {
             desk_index,
             bounds,
             now: Cell::new(now),
+            anchor: Anchor::new(&clock),
             check_due: Cell::new(0),
             lost: Cell::new(false),
             shares: RefCell::new(shared.ledger.view()),
@@ -141,6 +145,13 @@ impl Worker {
 
     pub(crate) fn desk(&self) -> &Desk {
         &self.desk
+    }
+
+    /// When the poll under way began; `None` if no task runs.
+    #[inline]
+    pub(crate) fn poll_began(&self) -> Option<Instant> {
+        self.running_class()?;
+        Some(self.anchor.instant(self.clock(), self.now.get()))
     }
 
     fn accounts(&self) -> &Accounts {

@@ -91,7 +91,6 @@ impl Transfer<'_> {
         let first = self.ready(left);
         self.out.extend_from_slice(&self.buffer[..first]);
         self.buffer.advance(first);
-        self.flush().await?;
         left -= first as u64;
         if self.splices
             && left >= SPLICE_BYTES_MIN
@@ -99,6 +98,7 @@ impl Transfer<'_> {
         {
             return self.splice(from, to, left).await;
         }
+        self.flush().await?;
         while left > 0 {
             if self.buffer.is_empty() {
                 self.read(Some(left)).await?;
@@ -114,13 +114,16 @@ impl Transfer<'_> {
         Ok(())
     }
 
-    /// Has the kernel move what is left, none of which has come yet.
+    /// Has the kernel move what is left, none of which has come yet, behind what is to be written
+    /// before.
     ///
     /// What is waited for does not show while it goes on, so it is looked at now and then: whether
     /// bytes have moved, and if too few have, which side does not take them or send them.
     async fn splice(&mut self, from: &Socket, to: &Socket, left: u64) -> Result<(), Broken> {
         let meter = Meter::new();
-        let mut moving = pin!(from.splice(to, left, &meter));
+        let head = std::mem::take(&mut self.out);
+        let whole = head.len() as u64 + left;
+        let mut moving = pin!(from.splice((&head, to), left, &meter));
         let look = self.patience.look(&self.to.patience);
         let (mut seen, mut silent) = (0, Duration::ZERO);
         loop {
@@ -129,7 +132,7 @@ impl Transfer<'_> {
             seen += moved;
             self.to.count(moved);
             match result {
-                Ok(Ok(_)) if seen == left => return Ok(()),
+                Ok(Ok(_)) if seen == whole => return Ok(()),
                 Ok(Ok(_)) => return Err(Broken::From(io::ErrorKind::UnexpectedEof.into())),
                 Ok(Err(error)) if error.step() == Step::Read => {
                     return Err(Broken::From(error.into()));

@@ -121,7 +121,7 @@ pub(super) async fn exchange(mut client: Client<'_>, plan: &Plan) -> Result<End,
     let mut tried = Vec::new();
     let mut repeats = 0;
     loop {
-        let began = plan.note.as_ref().map(|_| Instant::now());
+        let began = plan.note.as_ref().map(|_| Instant::of_poll());
         let dialled = dial(pool, plan.key, client.ends, repeats == 0, &mut tried);
         let dialled = dialled.await.map_err(|error| {
             client.front.complain_of(plan.route, &error);
@@ -129,7 +129,7 @@ pub(super) async fn exchange(mut client: Client<'_>, plan: &Plan) -> Result<End,
         })?;
         let server = &pool.servers()[dialled.lease.index()];
         if let (Some(note), Some(began)) = (&plan.note, began) {
-            note.connected(server, dialled.lease.queued, began.elapsed());
+            note.connected(server, dialled.lease.queued, Instant::of_poll() - began);
         }
         let (is_reused, index) = (dialled.is_reused, dialled.lease.index());
         let fault = match once(&mut client, plan, dialled).await {

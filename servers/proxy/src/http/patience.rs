@@ -62,9 +62,9 @@ impl Patience {
         if let Poll::Ready(result) = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await {
             return result;
         }
-        let began = Instant::now();
+        let began = Instant::of_poll();
         let result = timeout(self.left, future).await;
-        self.note(began.elapsed());
+        self.note(Instant::of_poll() - began);
         result.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 

@@ -10,7 +10,7 @@ use evenkeel::Class;
 use evenkeel::time::{sleep, timeout};
 use tokio::io::AsyncWriteExt;
 
-use super::{Lease, NoServer, Pool};
+use super::{Lease, NoServer, Pool, Server};
 use crate::http::{All, Place, place};
 use crate::proxy_protocol;
 use crate::sessions;
@@ -50,7 +50,8 @@ pub enum NoConnection {
     },
 }
 
-/// Connects to a server, or takes a connection that waits, if `reuse` says so.
+/// Connects to a server, or takes a connection that waits, if `reuse` says so. The connection may
+/// then wait for others to reuse it.
 ///
 /// `tried` has the servers that were tried, and gets more.
 ///
@@ -77,7 +78,12 @@ pub async fn dial(
                 is_reused: true,
             });
         }
-        let error = match timeout(pool.config.timeouts.connect, connect(&lease, ends)).await {
+        let error = match timeout(
+            pool.config.timeouts.connect,
+            connect(lease.server(), ends, reuse),
+        )
+        .await
+        {
             Ok(Ok(stream)) => {
                 return Ok(Dialled {
                     lease,
@@ -110,7 +116,7 @@ pub(crate) async fn dial_two(
         let lease = pool.take(key, tried).await?;
         sessions::serves(pool, lease.index());
         let nobody = Ends::default();
-        let connect = connect(&lease, &nobody);
+        let connect = connect(lease.server(), &nobody, true);
         let place = place(pool, lease.server(), class, all, connect);
         let error = match timeout(pool.config.timeouts.connect, place).await {
             Ok(Ok(place)) => {
@@ -155,9 +161,10 @@ async fn again(
     Ok(())
 }
 
-async fn connect(lease: &Lease, ends: &Ends) -> io::Result<Stream> {
-    let server = lease.server();
-    let socket = Socket::connect(&server.config.address).await?;
+/// Makes a connection, which is kept for others perhaps.
+pub(super) async fn connect(server: &Server, ends: &Ends, is_kept: bool) -> io::Result<Stream> {
+    let tuning = server.within.tuning(is_kept);
+    let socket = Socket::connect_by(&server.config.address, tuning).await?;
     if let Some(version) = server.config.send_proxy {
         let mut header = Vec::new();
         proxy_protocol::write(version, ends, &mut header);

@@ -173,7 +173,7 @@ impl Pool {
 
     /// How long its servers' states have lasted is counted from its beginning.
     pub fn age(&self) -> Duration {
-        self.began.elapsed()
+        Instant::of_poll() - self.began
     }
 
     /// How many wait for a server.

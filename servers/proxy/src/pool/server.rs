@@ -10,6 +10,7 @@ use crate::counters::OfServer;
 use crate::http::Lines;
 use crate::stream::Stream;
 use crate::tls::Connector;
+use crate::within::Within;
 
 /// A server.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub struct Server {
     pub tls: Option<Connector>,
     /// What was counted.
     pub counters: OfServer,
+    /// What connections to it are given.
+    pub(super) within: Within,
     /// Connections of HTTP/2.
     pub lines: Lines,
     idle: Mutex<Keeping>,
@@ -41,9 +44,11 @@ struct Idle {
 
 impl Server {
     pub(super) fn new(config: config::Server, tls: Option<Connector>) -> Self {
+        let within = Within::at(&config.address);
         Self {
             config,
             tls,
+            within,
             counters: OfServer::default(),
             lines: Lines::default(),
             idle: Mutex::default(),
@@ -52,7 +57,7 @@ impl Server {
 
     /// A connection that waits, the youngest first, as it is the least likely to be closed.
     pub fn reuse(&self) -> Option<Stream> {
-        let now = Instant::now();
+        let now = Instant::of_poll();
         loop {
             // Closed without the lock.
             let idle = self.idle().streams.pop()?;
@@ -65,7 +70,7 @@ impl Server {
 
     /// Keeps a connection whose last answer is complete.
     pub fn keep(&self, stream: Stream, keep: Duration, max: usize) {
-        let until = Instant::now() + keep;
+        let until = Instant::of_poll() + keep;
         let mut idle = self.idle();
         if idle.streams.len() < max && !idle.is_over {
             idle.streams.push(Idle { stream, until });

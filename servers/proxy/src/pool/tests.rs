@@ -163,3 +163,53 @@ fn a_server_may_begin_in_maintenance_and_stays_where_operators_put_it() {
         );
     });
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_connection_is_given_what_its_server_says() {
+    use nix::sys::socket::{getsockopt, sockopt};
+
+    use crate::socket::{Ends, Socket};
+    use crate::within::Within;
+
+    run(async {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let text = format!("[[pool.p.server]]\nname = \"a\"\naddress = \"{address}\"\n");
+        let config = config(&text).servers[0].get_ref().clone();
+        let server = |control: Option<&str>, window| {
+            let mut server = Server::new(config.clone(), None);
+            let control = control.map(Into::into);
+            server.within = Within { control, window };
+            server
+        };
+        let made = async |server: &Server, is_kept| {
+            let stream = dial::connect(server, &Ends::default(), is_kept).await;
+            let stream = stream.unwrap();
+            let Some(Socket::Tcp(stream)) = stream.plain() else {
+                panic!("a socket of TCP");
+            };
+            let name = getsockopt(stream, sockopt::TcpCongestion).unwrap();
+            let name = name.to_str().unwrap().trim_end_matches('\0');
+            (
+                name.to_owned(),
+                getsockopt(stream, sockopt::RcvBuf).unwrap(),
+            )
+        };
+        let (system, usual) = made(&server(None, None), true).await;
+        assert_eq!(
+            made(&server(None, None), false).await,
+            (system.clone(), usual)
+        );
+        let given = server(Some("reno"), Some(50_000));
+        assert_eq!(made(&given, true).await, ("reno".to_owned(), usual));
+        // The kernel doubles it for what surrounds the bytes.
+        assert_eq!(made(&given, false).await, (system.clone(), 100_000));
+        let refused = made(&server(Some("no-such"), None), true).await;
+        assert_eq!(
+            refused,
+            (system, usual),
+            "one that the system does not have"
+        );
+    });
+}

@@ -77,8 +77,8 @@ pub(super) trait Splicer<R, W> {
     /// Whether the sender is known to have ended, though its last bytes may be unread.
     fn has_closed(&self, from: &R) -> bool;
 
-    /// Writes bytes which the end of the stream follows at once.
-    fn poll_put_last(
+    /// Writes bytes which others follow at once, or the end of the stream.
+    fn poll_put_more(
         &self,
         cx: &mut Context<'_>,
         to: &mut W,
@@ -87,7 +87,9 @@ pub(super) trait Splicer<R, W> {
 }
 
 #[derive(Debug)]
-pub(super) struct Flow {
+pub(super) struct Flow<'h> {
+    /// What goes before all that is read.
+    head: &'h [u8],
     held: Held,
     stage: Stage,
     /// How many bytes may still be read.
@@ -121,10 +123,11 @@ enum Stage {
     Ended,
 }
 
-impl Flow {
+impl<'h> Flow<'h> {
     /// Moves all bytes, and passes on the end.
     pub(super) fn to_the_end() -> Self {
         Self {
+            head: &[],
             held: Held::Nothing,
             stage: Stage::Moving,
             left: u64::MAX,
@@ -137,9 +140,11 @@ impl Flow {
         }
     }
 
-    /// Moves so many bytes, or fewer if the stream ends before, and leaves the other one open.
-    pub(super) fn of(len: u64) -> Self {
+    /// Moves so many bytes behind these, or fewer if the stream ends before, and leaves the other
+    /// one open.
+    pub(super) fn of(head: &'h [u8], len: u64) -> Self {
         Self {
+            head,
             left: len,
             sends_end: false,
             is_wide: len >= WIDE,
@@ -183,6 +188,7 @@ impl Flow {
             match self.stage {
                 Stage::Moving => {}
                 Stage::Ending => {
+                    ready!(self.poll_head(cx, ends))?;
                     ready!(self.poll_end(cx, ends))?;
                     self.stage = Stage::Ended;
                     return Poll::Ready(Ok(()));
@@ -199,8 +205,15 @@ impl Flow {
                     budget = budget.saturating_sub(count);
                     self.left -= count as u64;
                 }
-                Poll::Ready(Err(error)) => return Poll::Ready(Err((Step::Read, error))),
+                Poll::Ready(Err(error)) if self.head.is_empty() => {
+                    return Poll::Ready(Err((Step::Read, error)));
+                }
+                Poll::Ready(Err(error)) => {
+                    self.trouble = Some(error);
+                    ready!(self.poll_head(cx, ends))?;
+                }
                 Poll::Pending => {
+                    ready!(self.poll_head(cx, ends))?;
                     // What a stream has gathered is to go out before the wait.
                     ready!(self.poll_flush(cx, ends.to))?;
                     return Poll::Pending;
@@ -281,7 +294,35 @@ impl Flow {
         true
     }
 
-    /// (2) Writes all that is held.
+    /// Writes what goes before all that is read: in one packet with the first of that, if it is
+    /// there.
+    fn poll_head<R, W, S>(
+        &mut self,
+        cx: &mut Context<'_>,
+        ends: &mut Ends<'_, R, W, S>,
+    ) -> Poll<Result<(), Failure>>
+    where
+        W: AsyncWrite + Unpin,
+        S: Splicer<R, W>,
+    {
+        while !self.head.is_empty() {
+            let written = match self.holds() {
+                true => ends.splicer.poll_put_more(cx, ends.to, self.head),
+                false => Pin::new(&mut *ends.to).poll_write(cx, self.head),
+            };
+            match ready!(written).and_then(some_bytes) {
+                Ok(count) => {
+                    self.head = self.head.get(count..).unwrap_or_default();
+                    ends.meter.add(ends.way, count);
+                }
+                Err(error) => return Poll::Ready(Err((Step::Write, error))),
+            }
+            self.wrote = true;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// (2) Writes all that is held, behind the head.
     fn poll_write<R, W, S>(
         &mut self,
         cx: &mut Context<'_>,
@@ -291,12 +332,15 @@ impl Flow {
         W: AsyncWrite + Unpin,
         S: Splicer<R, W>,
     {
+        if self.holds() {
+            ready!(self.poll_head(cx, ends))?;
+        }
         loop {
             let written = match &mut self.held {
                 Held::Buffer(buffer) if !buffer.is_empty() => {
                     // If both sockets are to be closed, that may come later.
                     let written = match self.is_last && !ends.closes {
-                        true => ends.splicer.poll_put_last(cx, ends.to, buffer.filled()),
+                        true => ends.splicer.poll_put_more(cx, ends.to, buffer.filled()),
                         false => Pin::new(&mut *ends.to).poll_write(cx, buffer.filled()),
                     };
                     let written = ready!(written).and_then(some_bytes);
@@ -348,14 +392,20 @@ impl Flow {
         self.stage == Stage::Ended
     }
 
+    /// Whether bytes are held.
+    fn holds(&self) -> bool {
+        match &self.held {
+            Held::Nothing => false,
+            Held::Buffer(buffer) => !buffer.is_empty(),
+            Held::Pipe(pipe) => pipe.len() > 0,
+        }
+    }
+
     /// Gives back a buffer or pipe that is empty.
     fn let_go(&mut self) {
-        let is_empty = match &self.held {
-            Held::Nothing => true,
-            Held::Buffer(buffer) => buffer.is_empty(),
-            Held::Pipe(pipe) => pipe.len() == 0,
-        };
-        if is_empty && let Held::Buffer(buffer) = std::mem::replace(&mut self.held, Held::Nothing) {
+        if !self.holds()
+            && let Held::Buffer(buffer) = std::mem::replace(&mut self.held, Held::Nothing)
+        {
             buffer.give_back();
         }
     }

@@ -4,7 +4,8 @@
 //! - [`splice_bidirectional`] moves between two sockets, on Linux without copying the bytes into
 //!   the process: the kernel moves its pages through a pipe (`splice`). What fits into a buffer of
 //!   32 KiB is copied all the same.
-//! - [`splice`] moves up to a number of bytes in one direction, such as the body of a request.
+//! - [`splice`] moves up to a number of bytes in one direction, such as the body of a request, and
+//!   [`splice_behind`] does so behind a head.
 //!
 //! # Fairness
 //!
@@ -81,7 +82,7 @@ pub use self::error::{Step, TransferError, Way};
 pub use self::flow::BYTES_PER_POLL;
 pub use self::meter::{Meter, Moved};
 pub use self::relay::{
-    copy_bidirectional, copy_bidirectional_metered, splice, splice_bidirectional,
+    copy_bidirectional, copy_bidirectional_metered, splice, splice_behind, splice_bidirectional,
     splice_bidirectional_closing, splice_bidirectional_metered, splice_metered,
 };
 pub use self::socket::Socket;

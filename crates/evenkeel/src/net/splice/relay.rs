@@ -156,8 +156,52 @@ pub async fn splice_metered<A: Socket, B: Socket>(
     len: u64,
     meter: &Meter,
 ) -> Result<u64, TransferError> {
+    splice_behind(&[], from, to, len, meter).await
+}
+
+/// As [`splice_metered`], behind other bytes, such as the head of a message whose body it moves.
+/// They go out with the first that come, in one packet, if those are there, and do not wait for
+/// them otherwise. They count as well, on the meter and in what is returned.
+///
+/// # Errors
+///
+/// As [`splice`].
+///
+/// # Cancel safety
+///
+/// Not cancel safe: see [the module](crate::net::splice#cancel-safety).
+///
+/// # Examples
+///
+/// ```
+/// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
+/// use evenkeel::net::splice::{Meter, splice_behind};
+/// use evenkeel::net::{TcpListener, TcpStream};
+/// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+///
+/// let listener = TcpListener::bind("127.0.0.1:0").await?;
+/// let mut sender = TcpStream::connect(listener.local_addr()?).await?;
+/// let (from, _) = listener.accept().await?;
+/// let mut receiver = TcpStream::connect(listener.local_addr()?).await?;
+/// let (to, _) = listener.accept().await?;
+///
+/// sender.write_all(b"body").await?;
+/// let moved = splice_behind(b"head ", &from, &to, 4, &Meter::new()).await?;
+/// assert_eq!(moved, 9);
+/// let mut got = [0; 9];
+/// receiver.read_exact(&mut got).await?;
+/// assert_eq!(&got, b"head body");
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+/// ```
+pub async fn splice_behind<A: Socket, B: Socket>(
+    head: &[u8],
+    from: &A,
+    to: &B,
+    len: u64,
+    meter: &Meter,
+) -> Result<u64, TransferError> {
     let before = meter.moved().forth;
-    let mut flow = Flow::of(len);
+    let mut flow = Flow::of(head, len);
     let mut ends = Ends {
         from: &mut Borrowed(from),
         to: &mut Borrowed(to),
@@ -272,7 +316,7 @@ impl<R, W> Splicer<R, W> for ByCopy {
         false
     }
 
-    fn poll_put_last(
+    fn poll_put_more(
         &self,
         _cx: &mut Context<'_>,
         _to: &mut W,

@@ -36,8 +36,8 @@ mod sealed {
         fn poll_drain(&self, cx: &mut Context<'_>, pipe: PipeOf<'_>) -> Poll<io::Result<usize>>;
         fn poll_take(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>>;
         fn poll_put(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>>;
-        /// The same with bytes which the end follows at once.
-        fn poll_put_last(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>>;
+        /// The same with bytes which others follow at once, or the end.
+        fn poll_put_more(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>>;
         /// Whether the peer is known to have ended, though bytes of it may be unread.
         fn has_closed(&self) -> bool;
         fn end(&self) -> io::Result<()>;
@@ -94,8 +94,8 @@ macro_rules! socket {
                 stream::poll_write(self.source(), cx, buf)
             }
 
-            fn poll_put_last(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-                stream::poll_write_last(self.source(), cx, buf)
+            fn poll_put_more(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+                stream::poll_write_more(self.source(), cx, buf)
             }
 
             fn has_closed(&self) -> bool {
@@ -226,12 +226,12 @@ impl<'a, A: Socket, B: Socket> Splicer<Borrowed<'a, A>, Borrowed<'a, B>> for ByP
         from.0.has_closed()
     }
 
-    fn poll_put_last(
+    fn poll_put_more(
         &self,
         cx: &mut Context<'_>,
         to: &mut Borrowed<'a, B>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        to.0.poll_put_last(cx, bytes)
+        to.0.poll_put_more(cx, bytes)
     }
 }

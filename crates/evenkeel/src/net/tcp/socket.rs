@@ -10,7 +10,6 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{TcpListener, TcpStream};
 use crate::net::methods;
-use crate::net::source::Source;
 use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// A TCP socket that can be configured before it connects or listens.
@@ -61,8 +60,14 @@ impl TcpSocket {
     }
 
     fn new(domain: Domain) -> io::Result<Self> {
-        let inner = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
-        inner.set_nonblocking(true)?;
+        #[cfg(target_os = "linux")]
+        let inner = Socket::new(domain, Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
+        #[cfg(not(target_os = "linux"))]
+        let inner = {
+            let inner = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+            inner.set_nonblocking(true)?;
+            inner
+        };
         Ok(Self {
             inner,
             handed_out: AtomicBool::new(false),
@@ -108,11 +113,7 @@ impl TcpSocket {
         }
         let is_handed_out = self.is_handed_out();
         let stream = mio::net::TcpStream::from_std(self.inner.into());
-        let stream = Source::new_pending(stream)?;
-        if is_handed_out {
-            stream.hand_out();
-        }
-        TcpStream::connected(stream).await
+        TcpStream::begun(stream, is_handed_out).await
     }
 
     /// Listens on the address given to [`bind`](Self::bind).

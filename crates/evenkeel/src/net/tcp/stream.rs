@@ -68,26 +68,39 @@ impl TcpStream {
     pub async fn connect<A: ToSocketAddrs>(addr: A) -> io::Result<Self> {
         each_address(addr, |addr| async move {
             let stream = mio::net::TcpStream::connect(addr)?;
-            // A peer on this machine has answered by now, mostly: to ask costs less than a wait.
-            if stream.peer_addr().is_ok() {
-                return Self::connected_at_once(stream).await;
-            }
-            Self::connected(Source::new_pending(stream)?).await
+            Self::begun(stream, false).await
         })
         .await
     }
 
-    async fn connected_at_once(stream: mio::net::TcpStream) -> io::Result<Self> {
-        // A task that connects again and again gives way, as if it had waited.
-        coop::checkpoint().await;
-        // Nothing has come that an attempt could read.
-        let io = Source::with_readiness(stream, Ready::WRITABLE)?;
-        begin_delivery(&io);
-        Ok(Self { io })
+    /// Waits until a stream whose connection is being made is connected.
+    pub(super) async fn begun(
+        stream: mio::net::TcpStream,
+        is_handed_out: bool,
+    ) -> io::Result<Self> {
+        // A peer on this machine has answered by now, mostly: to ask costs less than a wait.
+        let at_once = stream.peer_addr().is_ok();
+        if at_once {
+            // A task that connects again and again gives way, as if it had waited.
+            coop::checkpoint().await;
+        }
+        let io = match at_once {
+            // Nothing has come that an attempt could read.
+            true => Source::with_readiness(stream, Ready::WRITABLE)?,
+            false => Source::new_pending(stream)?,
+        };
+        if is_handed_out {
+            io.hand_out();
+        }
+        if at_once {
+            begin_delivery(&io);
+            return Ok(Self { io });
+        }
+        Self::connected(io).await
     }
 
-    /// Waits until a stream whose connection is being made is connected.
-    pub(super) async fn connected(io: Source<mio::net::TcpStream>) -> io::Result<Self> {
+    /// Waits for the outcome.
+    async fn connected(io: Source<mio::net::TcpStream>) -> io::Result<Self> {
         loop {
             let seen = io.seen(Interest::WRITABLE).await?;
             match outcome(seen.ready(), io.get_ref()) {

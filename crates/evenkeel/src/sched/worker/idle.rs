@@ -144,22 +144,24 @@ impl Worker {
             return false;
         }
         let began = self.mark(State::Steal, State::Spin);
-        let mut found = false;
-        let mut check_at = began;
-        let mut now = began;
-        while !found && now.saturating_sub(began) < limit {
-            for _ in 0..16 {
-                std::hint::spin_loop();
-            }
-            found = seat.parker.take_notification() || self.shared.has_injected();
+        let (mut check_at, mut now) = (began, began);
+        let found = loop {
+            let mut found = seat.parker.take_notification() || self.shared.has_injected();
             if !found && now >= check_at && seat.driver.has_descriptors() {
                 found = self.check(seat, CheckOrigin::Spin);
                 // A check costs about 300 ns; one in a microsecond is plenty.
                 check_at = now + self.bounds.check / 100;
             }
-            now = self.clock().cycles();
+            if found || now.saturating_sub(began) >= limit {
+                break found;
+            }
+            // Not before the first look: a busy worker finds most of its events there.
+            for _ in 0..16 {
+                std::hint::spin_loop();
+            }
             // Timers and the sweep can wait: spinning ends within a tick.
-        }
+            now = self.clock().cycles();
+        };
         let accounts = self.accounts();
         let count = if found {
             &accounts.hits

@@ -138,7 +138,7 @@ pub(super) async fn exchange(call: &mut Call<'_>, plan: &Plan) -> Result<End, Re
     pool.earn_retry();
     let (mut tried, mut repeats) = (Vec::new(), 0);
     loop {
-        let began = plan.note.as_ref().map(|_| Instant::now());
+        let began = plan.note.as_ref().map(|_| Instant::of_poll());
         let called = tokio::select! {
             biased;
             called = reach((front, ends), plan, repeats == 0, &mut tried) => called?,
@@ -150,7 +150,7 @@ pub(super) async fn exchange(call: &mut Call<'_>, plan: &Plan) -> Result<End, Re
         };
         let (server, index) = (Arc::clone(lease.server()), lease.index());
         if let (Some(note), Some(began)) = (&plan.note, began) {
-            note.connected(&server, lease.queued, began.elapsed());
+            note.connected(&server, lease.queued, Instant::of_poll() - began);
         }
         let trouble = match once(call, plan, called).await {
             Ok(end) => return Ok(end),
