@@ -11,8 +11,8 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use evenkeel::net::splice::{
     BYTES_PER_POLL, Meter, Moved, Step, TransferError, Way, copy_bidirectional,
-    copy_bidirectional_metered, splice, splice_bidirectional, splice_bidirectional_closing,
-    splice_bidirectional_metered, splice_metered,
+    copy_bidirectional_metered, splice, splice_behind, splice_bidirectional,
+    splice_bidirectional_closing, splice_bidirectional_metered, splice_metered,
 };
 use evenkeel::net::{TcpListener, TcpStream, UnixStream};
 use evenkeel::runtime::{Builder, Handle};
@@ -326,6 +326,53 @@ async fn some_bytes_are_moved_and_no_more() {
             origin.try_read(&mut [0]).unwrap_err().kind(),
             ErrorKind::WouldBlock
         );
+    }
+}
+
+#[evenkeel::test]
+async fn a_head_goes_first_and_does_not_wait_for_what_it_goes_before() {
+    support::watch_descriptors();
+    // Also one for which the receiver has no room yet.
+    for (head, len) in [(200, 100_000), (9_000_000, 3_000_000), (17, 0)] {
+        let ((mut client, a), (b, mut origin)) = (tcp().await, tcp().await);
+        let sent = pattern(head + len, 1);
+        let before = sent[..head].to_vec();
+        let moving = evenkeel::spawn(async move {
+            let meter = Meter::new();
+            let moved = splice_behind(&before, &a, &b, len as u64, &meter).await;
+            assert_eq!(meter.moved().forth, moved.unwrap());
+            (a, b, meter)
+        });
+        let mut heard = vec![0; head + len];
+        within(origin.read_exact(&mut heard[..head])).await.unwrap();
+        let body = sent[head..].to_vec();
+        let sender = evenkeel::spawn(async move {
+            client.write_all(&body).await.unwrap();
+            client
+        });
+        within(origin.read_exact(&mut heard[head..])).await.unwrap();
+        assert!(heard == sent);
+        let (a, b, meter) = within(moving).await.unwrap();
+        assert_eq!(meter.moved().forth, sent.len() as u64);
+        let mut client = within(sender).await.unwrap();
+
+        // Behind it in the same packet, as it is there already.
+        within(client.write_all(b"body")).await.unwrap();
+        within(a.readable()).await.unwrap();
+        assert_eq!(within(splice_behind(b"head", &a, &b, 4, &meter)).await.unwrap(), 8);
+        let mut heard = [0; 8];
+        within(origin.read_exact(&mut heard)).await.unwrap();
+        assert_eq!(&heard, b"headbody");
+
+        // What it goes before does not come.
+        client.set_zero_linger().unwrap();
+        drop(client);
+        let error = within(splice_behind(b"alone", &a, &b, 4, &meter)).await;
+        let error = error.unwrap_err();
+        assert_eq!((error.step(), error.moved().forth), (Step::Read, 5));
+        let mut heard = [0; 5];
+        within(origin.read_exact(&mut heard)).await.unwrap();
+        assert_eq!(&heard, b"alone");
     }
 }
 

@@ -418,3 +418,6 @@ fn some_bytes(count: usize) -> io::Result<usize> {
     }
     Ok(count)
 }
+
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests;
