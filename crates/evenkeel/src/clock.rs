@@ -8,14 +8,12 @@
     reason = "the seam of the scheduler's clock"
 )]
 
-mod anchor;
 mod pausable;
 
 use std::time::{Duration, Instant};
 
 use crate::sys::cycles::Scale;
 
-pub(crate) use anchor::Anchor;
 pub(crate) use pausable::{Pausable, is_any_pausable};
 
 /// Counts cycles for the scheduler, and ticks of a millisecond since the runtime's start for the

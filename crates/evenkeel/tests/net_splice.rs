@@ -359,7 +359,12 @@ async fn a_head_goes_first_and_does_not_wait_for_what_it_goes_before() {
         // Behind it in the same packet, as it is there already.
         within(client.write_all(b"body")).await.unwrap();
         within(a.readable()).await.unwrap();
-        assert_eq!(within(splice_behind(b"head", &a, &b, 4, &meter)).await.unwrap(), 8);
+        assert_eq!(
+            within(splice_behind(b"head", &a, &b, 4, &meter))
+                .await
+                .unwrap(),
+            8
+        );
         let mut heard = [0; 8];
         within(origin.read_exact(&mut heard)).await.unwrap();
         assert_eq!(&heard, b"headbody");

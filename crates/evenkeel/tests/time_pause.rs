@@ -53,15 +53,6 @@ async fn a_long_sleep_takes_no_time_and_is_exact() {
     assert_eq!(start.elapsed(), 1_000_001 * HOUR);
 }
 
-#[evenkeel::test(start_paused = true)]
-async fn the_beginning_of_a_poll_is_told_by_the_paused_clock() {
-    let start = Instant::of_poll();
-    evenkeel::spawn(sleep(HOUR)).await.unwrap();
-    let in_task = evenkeel::spawn(async { Instant::of_poll() });
-    assert_eq!(in_task.await.unwrap() - start, HOUR);
-    assert_eq!(Instant::of_poll() - start, HOUR);
-}
-
 #[test]
 fn tasks_wake_at_their_times_in_order() {
     run(async {

@@ -130,7 +130,7 @@ impl Sessions {
         let session = Arc::new(Session {
             id,
             listener: Arc::clone(listener),
-            began: Instant::of_poll(),
+            began: Instant::now(),
             requests: AtomicU64::new(0),
             bytes_in: AtomicU64::new(0),
             bytes_out: AtomicU64::new(0),

@@ -10,7 +10,7 @@ use crate::access_log::{Note, Timed};
 use crate::counters::Counter;
 use crate::http::of_client;
 use crate::policy::Key;
-use crate::pool::{Pool, dial};
+use crate::pool::{Pool, Wanted, dial};
 use crate::relay;
 use crate::server::{Front, Taken};
 use crate::tls::{Hello, Said, Session};
@@ -99,9 +99,9 @@ async fn served(taken: &mut Taken, front: &Front, pool: &Arc<Pool>, note: Option
         return taken.stream.reset();
     }
     pool.earn_retry();
-    let began = note.map(|_| Instant::of_poll());
+    let began = note.map(|_| Instant::now());
     let key = of_client(&taken.ends);
-    let mut dialled = match dial(pool, key, &taken.ends, false, &mut Vec::new()).await {
+    let mut dialled = match dial(pool, key, &taken.ends, Wanted::Own, &mut Vec::new()).await {
         Ok(dialled) => dialled,
         Err(error) => {
             front.complain(&error);
@@ -111,7 +111,7 @@ async fn served(taken: &mut Taken, front: &Front, pool: &Arc<Pool>, note: Option
     };
     let server = dialled.lease.server();
     if let (Some(note), Some(began)) = (note, began) {
-        note.connected(server, dialled.lease.queued, Instant::of_poll() - began);
+        note.connected(server, dialled.lease.queued, began.elapsed());
     }
     pool.outcome(dialled.lease.index(), true);
     let (ours, theirs) = (&front.counters, &server.counters);

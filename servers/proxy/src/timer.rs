@@ -66,7 +66,7 @@ impl Timer {
         deadline: &mut Option<Instant>,
         cx: &mut Context<'_>,
     ) -> Poll<Elapsed> {
-        let now = Instant::of_poll();
+        let now = Instant::now();
         let deadline = *deadline.get_or_insert_with(|| now + time.min(NEVER));
         self.poll(now, deadline, cx)
     }
@@ -81,7 +81,7 @@ impl Timer {
             if let Poll::Ready(output) = future.as_mut().poll(cx) {
                 return Poll::Ready(Ok(output));
             }
-            let now = Instant::of_poll();
+            let now = Instant::now();
             self.poll(now, deadline(now), cx).map(Err)
         })
         .await

@@ -35,9 +35,8 @@ mod slice;
 mod stand;
 
 use std::cell::{Cell, RefCell};
-use std::time::Instant;
 
-use crate::clock::{Anchor, Clock};
+use crate::clock::Clock;
 use crate::counters::accounts::{Accounts, State};
 use crate::io::readiness::WakeList;
 use crate::sync::Arc;
@@ -69,8 +68,6 @@ pub(crate) struct Worker {
     bounds: Bounds,
     /// The time after the last poll or check, in cycles.
     now: Cell<u64>,
-    /// What `now` is by the clock that tasks see.
-    anchor: Anchor,
     check_due: Cell<u64>,
     /// The seat has passed to another thread.
     lost: Cell<bool>,
@@ -105,7 +102,6 @@ impl Worker {
             desk_index,
             bounds,
             now: Cell::new(now),
-            anchor: Anchor::new(&clock),
             check_due: Cell::new(0),
             lost: Cell::new(false),
             shares: RefCell::new(shared.ledger.view()),
@@ -145,13 +141,6 @@ impl Worker {
 
     pub(crate) fn desk(&self) -> &Desk {
         &self.desk
-    }
-
-    /// When the poll under way began; `None` if no task runs.
-    #[inline]
-    pub(crate) fn poll_began(&self) -> Option<Instant> {
-        self.running_class()?;
-        Some(self.anchor.instant(self.clock(), self.now.get()))
     }
 
     fn accounts(&self) -> &Accounts {

@@ -8,7 +8,7 @@ use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::time::Duration;
 
 use crate::clock::is_any_pausable;
-use crate::sched::context::{self, with_worker};
+use crate::sched::context;
 
 /// A stand-in for "never": about a hundred years. Clocks that count nanoseconds in 64 bits reach
 /// 584 years from their start, so this can be added on every system.
@@ -41,34 +41,6 @@ impl Instant {
             return Self(now);
         }
         Self(std::time::Instant::now())
-    }
-
-    /// When the poll under way began, on a worker; elsewhere, [`now`](Self::now).
-    ///
-    /// The worker knows it, so the system's clock is not read. For a task that notes when it did
-    /// what, many times in a poll that takes some microseconds. Within a poll it stands still. It
-    /// may differ by a microsecond from what `now` would have been, so a later one may be earlier
-    /// by that.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # evenkeel::runtime::Runtime::new().unwrap().block_on(async {
-    /// use evenkeel::time::{Duration, Instant, sleep};
-    ///
-    /// let work = evenkeel::spawn(async {
-    ///     let began = Instant::of_poll();
-    ///     assert_eq!(Instant::of_poll(), began);
-    ///     sleep(Duration::from_millis(10)).await;
-    ///     Instant::of_poll() - began
-    /// });
-    /// assert!(work.await.unwrap() > Duration::from_millis(5));
-    /// # });
-    /// ```
-    pub fn of_poll() -> Self {
-        let is_pausable = is_any_pausable();
-        let began = with_worker(|worker| worker.filter(|_| !is_pausable)?.poll_began());
-        began.map_or_else(Self::now, Self)
     }
 
     /// The same point in time, as this type.

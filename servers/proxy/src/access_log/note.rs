@@ -94,7 +94,7 @@ impl Note {
         Box::new(Self {
             log: Arc::clone(log),
             time: Timestamp::now(),
-            began: Instant::of_poll(),
+            began: Instant::now(),
             client,
             listener: Arc::clone(listener),
             tls: tls.unwrap_or_default(),
@@ -149,18 +149,13 @@ impl Note {
         *known = Some(Arc::clone(server));
         add(&self.queue_us, queue);
         add(&self.connect_us, whole.saturating_sub(queue));
-        set(&self.connected_us, self.age());
+        set(&self.connected_us, self.began.elapsed());
     }
 
     /// The head of the answer is there, or is one of the proxy's.
     pub fn answered(&self, status: u16) {
         self.status.store(status, Ordering::Relaxed);
-        set(&self.answered_us, self.age());
-    }
-
-    /// How long ago it began.
-    fn age(&self) -> Duration {
-        Instant::of_poll() - self.began
+        set(&self.answered_us, self.began.elapsed());
     }
 
     /// All of the answer was sent.
@@ -198,7 +193,7 @@ impl Drop for Note {
             queue: us(&self.queue_us),
             connect: us(&self.connect_us),
             answer: answered.saturating_sub(us(&self.connected_us)),
-            total: self.age(),
+            total: self.began.elapsed(),
             processor: Duration::from_nanos(self.processor.total()),
             is_whole: self.is_whole.load(Ordering::Relaxed),
         });

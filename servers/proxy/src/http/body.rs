@@ -125,12 +125,16 @@ impl Transfer<'_> {
         let whole = head.len() as u64 + left;
         let mut moving = pin!(from.splice((&head, to), left, &meter));
         let look = self.patience.look(&self.to.patience);
-        let (mut seen, mut silent) = (0, Duration::ZERO);
+        let mut counted = Counted {
+            meter: &meter,
+            seen: 0,
+            sums: self.to.sums(),
+        };
+        let mut silent = Duration::ZERO;
         loop {
             let result = timeout(look, &mut moving).await;
-            let moved = meter.moved().forth - seen;
-            seen += moved;
-            self.to.count(moved);
+            let moved = counted.count();
+            let seen = counted.seen;
             match result {
                 Ok(Ok(_)) if seen == whole => return Ok(()),
                 Ok(Ok(_)) => return Err(Broken::From(io::ErrorKind::UnexpectedEof.into())),
@@ -140,7 +144,8 @@ impl Transfer<'_> {
                 Ok(Err(_)) => return Err(Broken::To),
                 Err(_) => {}
             }
-            self.patience.moved(moved);
+            let of_head = (head.len() as u64).saturating_sub(seen - moved).min(moved);
+            self.patience.moved(moved - of_head);
             self.to.patience.moved(moved);
             silent = if moved == 0 {
                 silent + look
@@ -256,6 +261,30 @@ impl Target<'_> {
     }
 
     fn count(&self, bytes: u64) {
+        self.sums().add(bytes);
+    }
+}
+
+impl<'a> Target<'a> {
+    fn sums(&self) -> Sums<'a> {
+        Sums {
+            counters: self.counters,
+            is_client: self.is_client,
+            noted: self.noted,
+        }
+    }
+}
+
+/// Where the bytes that a target was sent are counted.
+#[derive(Clone, Copy, Debug)]
+struct Sums<'a> {
+    counters: [&'a Counter; 2],
+    is_client: bool,
+    noted: Option<&'a Counter>,
+}
+
+impl Sums<'_> {
+    fn add(&self, bytes: u64) {
         for counter in self.counters {
             counter.add(bytes);
         }
@@ -267,5 +296,30 @@ impl Target<'_> {
         } else {
             sessions::came(bytes);
         }
+    }
+}
+
+/// Counts what the kernel moves: now and then, and what is left when this is dropped.
+#[derive(Debug)]
+struct Counted<'a> {
+    meter: &'a Meter,
+    /// So much is counted.
+    seen: u64,
+    sums: Sums<'a>,
+}
+
+impl Counted<'_> {
+    /// Counts what has moved since the last time. Returns how much that is.
+    fn count(&mut self) -> u64 {
+        let moved = self.meter.moved().forth - self.seen;
+        self.seen += moved;
+        self.sums.add(moved);
+        moved
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.count();
     }
 }

@@ -259,7 +259,7 @@ impl Looking {
         timer: &mut Timer,
     ) -> Result<Option<usize>, Refusal> {
         let limit = front.config.timeouts.head;
-        let deadline = Instant::of_poll() + limit;
+        let deadline = Instant::now() + limit;
         loop {
             taken.buffer.reserve(READ_BYTES);
             let mut stream = &taken.stream;

@@ -29,7 +29,7 @@ use super::rewrite::OfResponse;
 use crate::access_log::Note;
 use crate::compress::Squeeze;
 use crate::policy::Passage;
-use crate::pool::{Dialled, Pool, Server, dial};
+use crate::pool::{Dialled, Pool, Server, Wanted, dial};
 use crate::relay;
 use crate::server::Front;
 use crate::socket::Ends;
@@ -121,15 +121,16 @@ pub(super) async fn exchange(mut client: Client<'_>, plan: &Plan) -> Result<End,
     let mut tried = Vec::new();
     let mut repeats = 0;
     loop {
-        let began = plan.note.as_ref().map(|_| Instant::of_poll());
-        let dialled = dial(pool, plan.key, client.ends, repeats == 0, &mut tried);
+        let began = plan.note.as_ref().map(|_| Instant::now());
+        let wanted = wanted(repeats);
+        let dialled = dial(pool, plan.key, client.ends, wanted, &mut tried);
         let dialled = dialled.await.map_err(|error| {
             client.front.complain_of(plan.route, &error);
             no_server()
         })?;
         let server = &pool.servers()[dialled.lease.index()];
         if let (Some(note), Some(began)) = (&plan.note, began) {
-            note.connected(server, dialled.lease.queued, Instant::of_poll() - began);
+            note.connected(server, dialled.lease.queued, began.elapsed());
         }
         let (is_reused, index) = (dialled.is_reused, dialled.lease.index());
         let fault = match once(&mut client, plan, dialled).await {
@@ -155,6 +156,14 @@ pub(super) async fn exchange(mut client: Client<'_>, plan: &Plan) -> Result<End,
             continue;
         }
         return refused(fault, client.front, plan, server);
+    }
+}
+
+/// After a connection that had waited and was closed by then, no other one of those is tried.
+pub(super) fn wanted(repeats: u32) -> Wanted {
+    match repeats {
+        0 => Wanted::Any,
+        _ => Wanted::New,
     }
 }
 

@@ -62,9 +62,9 @@ impl Patience {
         if let Poll::Ready(result) = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await {
             return result;
         }
-        let began = Instant::of_poll();
+        let began = Instant::now();
         let result = timeout(self.left, future).await;
-        self.note(Instant::of_poll() - began);
+        self.note(began.elapsed());
         result.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 

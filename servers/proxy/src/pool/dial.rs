@@ -50,8 +50,18 @@ pub enum NoConnection {
     },
 }
 
-/// Connects to a server, or takes a connection that waits, if `reuse` says so. The connection may
-/// then wait for others to reuse it.
+/// Which connection is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// One for this client alone.
+    Own,
+    /// One that was not used before, and may be kept for others afterwards.
+    New,
+    /// That, or one that waits.
+    Any,
+}
+
+/// Connects to a server, or takes a connection that waits, if that is wanted.
 ///
 /// `tried` has the servers that were tried, and gets more.
 ///
@@ -62,7 +72,7 @@ pub async fn dial(
     pool: &Arc<Pool>,
     key: u64,
     ends: &Ends,
-    reuse: bool,
+    wanted: Wanted,
     tried: &mut Vec<usize>,
 ) -> Result<Dialled, NoConnection> {
     let mut retries = 0;
@@ -70,7 +80,9 @@ pub async fn dial(
     loop {
         let lease = pool.take(key, tried).await?;
         sessions::serves(pool, lease.index());
-        if reuse && let Some(stream) = lease.server().reuse() {
+        if wanted == Wanted::Any
+            && let Some(stream) = lease.server().reuse()
+        {
             lease.server().counters.reused.one();
             return Ok(Dialled {
                 lease,
@@ -80,7 +92,7 @@ pub async fn dial(
         }
         let error = match timeout(
             pool.config.timeouts.connect,
-            connect(lease.server(), ends, reuse),
+            connect(lease.server(), ends, wanted != Wanted::Own),
         )
         .await
         {
@@ -163,6 +175,8 @@ async fn again(
 
 /// Makes a connection, which is kept for others perhaps.
 pub(super) async fn connect(server: &Server, ends: &Ends, is_kept: bool) -> io::Result<Stream> {
+    // One whose client is named at its beginning is for nobody else.
+    let is_kept = is_kept && server.config.send_proxy.is_none();
     let tuning = server.within.tuning(is_kept);
     let socket = Socket::connect_by(&server.config.address, tuning).await?;
     if let Some(version) = server.config.send_proxy {

@@ -15,7 +15,7 @@ mod sticky;
 pub use self::core::{Admin, Change, Choice, Core, Member, Standing, hash};
 pub use budget::Budget;
 pub(crate) use dial::dial_two;
-pub use dial::{Dialled, NoConnection, dial};
+pub use dial::{Dialled, NoConnection, Wanted, dial};
 pub use outlier::Verdict;
 pub use server::Server;
 pub use sticky::said;
@@ -173,7 +173,7 @@ impl Pool {
 
     /// How long its servers' states have lasted is counted from its beginning.
     pub fn age(&self) -> Duration {
-        Instant::of_poll() - self.began
+        self.began.elapsed()
     }
 
     /// How many wait for a server.
@@ -206,10 +206,11 @@ impl Pool {
                 self.config.queue.max,
             ));
         };
+        let since = self.age();
         let limit = self.config.queue.timeout;
         match timeout(limit, waiting).await {
             Ok(Ok(mut lease)) => {
-                lease.queued = self.age().saturating_sub(now);
+                lease.queued = self.age().saturating_sub(since);
                 Ok(lease)
             }
             _ => Err(NoServer::QueueTimeout(self.name.clone(), limit)),

@@ -57,7 +57,7 @@ impl Server {
 
     /// A connection that waits, the youngest first, as it is the least likely to be closed.
     pub fn reuse(&self) -> Option<Stream> {
-        let now = Instant::of_poll();
+        let now = Instant::now();
         loop {
             // Closed without the lock.
             let idle = self.idle().streams.pop()?;
@@ -70,7 +70,7 @@ impl Server {
 
     /// Keeps a connection whose last answer is complete.
     pub fn keep(&self, stream: Stream, keep: Duration, max: usize) {
-        let until = Instant::of_poll() + keep;
+        let until = Instant::now() + keep;
         let mut idle = self.idle();
         if idle.streams.len() < max && !idle.is_over {
             idle.streams.push(Idle { stream, until });

@@ -3,6 +3,7 @@
 use std::future::Future;
 
 use evenkeel::runtime::Builder;
+use evenkeel::time::sleep;
 
 use super::*;
 
@@ -57,6 +58,23 @@ fn places_are_given_in_the_order_of_the_queue() {
         drop(second);
         drop(third.await.unwrap());
         assert_eq!(pool.members()[0].active, 0);
+    });
+}
+
+#[test]
+fn only_the_wait_counts_as_one() {
+    run(async {
+        let pool = narrow();
+        let first = pool.take(0, &[]).await.unwrap();
+        assert_eq!(first.queued, Duration::ZERO);
+        sleep(Duration::from_millis(20)).await;
+        let since = Instant::now();
+        let mut second = Box::pin(pool.take(0, &[]));
+        assert!(waits(&mut second).await);
+        sleep(Duration::from_millis(2)).await;
+        drop(first);
+        let queued = second.await.unwrap().queued;
+        assert!(queued >= Duration::from_millis(1) && queued <= since.elapsed());
     });
 }
 

@@ -1,7 +1,7 @@
 //! A line for each request.
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 
@@ -107,6 +107,28 @@ fn says_all(first: &Value) {
         "{first}"
     );
     assert_eq!(first["whole"], true);
+}
+
+#[test]
+fn what_was_sent_of_a_body_counts_though_the_answer_comes_before_the_rest() {
+    let origin = Origin::raw(|mut stream, _, _| {
+        let mut part = vec![0; 100_000];
+        let _ = stream.read(&mut part).unwrap();
+        let answer = b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nbig";
+        stream.write_all(answer).unwrap();
+        while stream.read(&mut part).is_ok_and(|came| came > 0) {}
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("log");
+    let to = format!("file:{}", file.display());
+    let proxy = Proxy::start(&logging(&to, "format = \"json\"", &origin));
+    let mut client = proxy.connect();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 50000000\r\n\r\n");
+    assert_eq!(client.answer().status, 413);
+    client.ended();
+    let line: Value = serde_json::from_str(&lines(&file, 1)[0]).unwrap();
+    let sent = line["bytes_in"].as_u64().unwrap();
+    assert!((40..1_000).contains(&sent), "the head: {line}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use bytes::BytesMut;
 use evenkeel::time::Instant;
 use h2::RecvStream;
 
-use super::super::exchange::{Client, End, Fault, Plan, no_server, refused};
+use super::super::exchange::{Client, End, Fault, Plan, no_server, refused, wanted};
 use super::super::framing::Framing;
 use super::super::patience::Patience;
 use super::super::refusal::Refusal;
@@ -29,7 +29,7 @@ use super::upload::{Upload, answered};
 use crate::access_log::Note;
 use crate::compress::Form;
 use crate::counters::Counter;
-use crate::pool::{Dialled, Lease, Server, dial, dial_two};
+use crate::pool::{Dialled, Lease, Server, Wanted, dial, dial_two};
 use crate::server::Front;
 use crate::socket::Ends;
 
@@ -138,10 +138,10 @@ pub(super) async fn exchange(call: &mut Call<'_>, plan: &Plan) -> Result<End, Re
     pool.earn_retry();
     let (mut tried, mut repeats) = (Vec::new(), 0);
     loop {
-        let began = plan.note.as_ref().map(|_| Instant::of_poll());
+        let began = plan.note.as_ref().map(|_| Instant::now());
         let called = tokio::select! {
             biased;
-            called = reach((front, ends), plan, repeats == 0, &mut tried) => called?,
+            called = reach((front, ends), plan, wanted(repeats), &mut tried) => called?,
             _ = call.reply.gone() => return Ok(End::Close),
         };
         let (lease, is_reused) = match &called {
@@ -150,7 +150,7 @@ pub(super) async fn exchange(call: &mut Call<'_>, plan: &Plan) -> Result<End, Re
         };
         let (server, index) = (Arc::clone(lease.server()), lease.index());
         if let (Some(note), Some(began)) = (&plan.note, began) {
-            note.connected(&server, lease.queued, Instant::of_poll() - began);
+            note.connected(&server, lease.queued, began.elapsed());
         }
         let trouble = match once(call, plan, called).await {
             Ok(end) => return Ok(end),
@@ -212,12 +212,12 @@ fn no_tunnels(front: &Front, plan: &Plan, server: &Server) -> Refusal {
 async fn reach(
     (front, ends): (&Front, &Ends),
     plan: &Plan,
-    reuse: bool,
+    wanted: Wanted,
     tried: &mut Vec<usize>,
 ) -> Result<Called, Refusal> {
     let (pool, key) = (&plan.pool, plan.key);
     let called = match plan.two {
-        None => dial(pool, key, ends, reuse, tried).await.map(Called::One),
+        None => dial(pool, key, ends, wanted, tried).await.map(Called::One),
         Some(_) => dial_two(pool, key, plan.class, (ends, &front.held), tried)
             .await
             .map(|(lease, place)| Called::Two(lease, place)),

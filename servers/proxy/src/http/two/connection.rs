@@ -201,7 +201,7 @@ async fn streams(
         let is_alone = tasks.is_empty();
         let look = match is_alone && line.stood().is_zero() {
             true => serving.idle_until,
-            false => Instant::of_poll() + times.body / LOOKS,
+            false => Instant::now() + times.body / LOOKS,
         };
         let accepted = poll_fn(|cx| {
             if !has_waited {
@@ -289,7 +289,7 @@ impl Serving<'_> {
                 self.ends();
             }
             Event::Look if self.line.stood() >= times.body => return Some(End::Reset),
-            Event::Look if self.tasks.is_empty() && Instant::of_poll() >= self.idle_until => {
+            Event::Look if self.tasks.is_empty() && Instant::now() >= self.idle_until => {
                 if self.is_ending {
                     return Some(End::Said);
                 }
@@ -325,7 +325,7 @@ impl Serving<'_> {
             true => ENDING_MAX,
             false => self.front.config.timeouts.keep_alive,
         };
-        self.idle_until = Instant::of_poll() + time;
+        self.idle_until = Instant::now() + time;
     }
 }
 

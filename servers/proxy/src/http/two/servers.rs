@@ -188,7 +188,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut state = self.shared.state();
         state.open -= 1;
-        state.until = Instant::of_poll() + self.keep;
+        state.until = Instant::now() + self.keep;
     }
 }
 

@@ -58,7 +58,7 @@ pub(super) async fn answered<F: Future<Output = Result<(), Broken>>>(
             uploaded = &mut upload.future, if upload.is_going => {
                 upload.is_going = false;
                 upload.is_whole = sent(uploaded)?;
-                until = Some(Instant::of_poll() + answer_time(front, plan));
+                until = Some(Instant::now() + answer_time(front, plan));
             }
             next = awaited.next(plan, front.config.head_bytes_max) => {
                 let (answer, body) = next?;

@@ -64,7 +64,7 @@ impl Limits {
                 Seen::Reset => &mut *resets,
                 Seen::Control => &mut *controls,
             };
-            is_within &= rate.one(Instant::of_poll() - *began);
+            is_within &= rate.one(began.elapsed());
         });
         is_within
     }

@@ -118,8 +118,22 @@ fn a_head_goes_out_with_what_is_there_and_otherwise_alone() {
     let broken = || Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
     let all = usize::MAX;
     for (len, reads, at_once, written, ended, count) in [
-        (4, vec![bytes("body")], all, "more head put body ", "done", 8),
-        (9, vec![bytes("body")], all, "more head put body ", "waits", 8),
+        (
+            4,
+            vec![bytes("body")],
+            all,
+            "more head put body ",
+            "done",
+            8,
+        ),
+        (
+            9,
+            vec![bytes("body")],
+            all,
+            "more head put body ",
+            "waits",
+            8,
+        ),
         (4, vec![], all, "put head ", "waits", 4),
         (4, vec![bytes("")], all, "put head ", "done", 4),
         (0, vec![], all, "put head ", "done", 4),
@@ -132,7 +146,14 @@ fn a_head_goes_out_with_what_is_there_and_otherwise_alone() {
             "cannot read",
             8,
         ),
-        (4, vec![bytes("body")], 3, "more hea more d put bod put y ", "done", 8),
+        (
+            4,
+            vec![bytes("body")],
+            3,
+            "more hea more d put bod put y ",
+            "done",
+            8,
+        ),
         (4, vec![], 3, "put hea put d ", "waits", 4),
         (4, vec![bytes("body")], 0, "more  ", "cannot write", 0),
     ] {
