@@ -108,15 +108,13 @@ async fn the_last_end_is_passed_on_by_closing() {
     use std::os::fd::AsFd;
 
     for (forth, back) in LENS {
-        let ((client, mut a), (mut b, origin)) = (tcp().await, tcp().await);
-        let relay =
-            async move { splice_bidirectional_closing(&mut a, &mut b, &Meter::new()).await };
+        let ((client, a), (b, origin)) = (tcp().await, tcp().await);
+        let relay = async move { splice_bidirectional_closing(&a, &b, &Meter::new()).await };
         check(client, origin, relay, forth, back).await;
 
-        let ((client, mut a), (mut b, origin)) = (tcp().await, UnixStream::pair().unwrap());
+        let ((client, a), (b, origin)) = (tcp().await, UnixStream::pair().unwrap());
         let duplicates = [a.as_fd(), b.as_fd()].map(|fd| fd.try_clone_to_owned().unwrap());
-        let relay =
-            async move { splice_bidirectional_closing(&mut a, &mut b, &Meter::new()).await };
+        let relay = async move { splice_bidirectional_closing(&a, &b, &Meter::new()).await };
         check(client, origin, relay, forth, back).await;
         drop(duplicates);
     }

@@ -444,6 +444,48 @@ async fn attempts_say_would_block_and_then_the_wait_is_real() {
 }
 
 #[evenkeel::test]
+async fn what_the_peer_takes_shows_in_the_send_queue() {
+    support::watch_descriptors();
+    let (ours, mut peer) = pair().await;
+    assert_eq!(ours.send_queue().unwrap(), 0);
+    within(ours.writable()).await.unwrap();
+    let mut written = 0;
+    // Until the peer's buffer is full as well, and has been for a moment.
+    loop {
+        match ours.try_write(&[0; 64 * 1_024]) {
+            Ok(bytes) => written += bytes,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                let time = Duration::from_millis(50);
+                if evenkeel::time::timeout(time, ours.writable())
+                    .await
+                    .is_err()
+                {
+                    break;
+                }
+            }
+        }
+    }
+    let full = ours.send_queue().unwrap();
+    assert!((1..=written).contains(&full), "{full} of {written}");
+    let mut left = written;
+    let mut some = vec![0; 64 * 1_024];
+    while ours.send_queue().unwrap() == full {
+        left -= within(peer.read(&mut some)).await.unwrap();
+    }
+    assert!(ours.send_queue().unwrap() < full);
+    while left > 0 {
+        left -= within(peer.read(&mut some)).await.unwrap();
+    }
+    let empty = async {
+        while ours.send_queue().unwrap() > 0 {
+            evenkeel::task::yield_now().await;
+        }
+    };
+    within(empty).await;
+}
+
+#[evenkeel::test]
 async fn a_growing_buffer_is_read_into_behind_what_it_holds() {
     support::watch_descriptors();
     let (here, there) = pair().await;

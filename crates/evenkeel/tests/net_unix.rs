@@ -99,6 +99,17 @@ async fn the_methods_of_streams_work_here_too() {
 }
 
 #[evenkeel::test]
+async fn what_the_peer_reads_leaves_the_send_queue() {
+    let (ours, mut peer) = UnixStream::pair().unwrap();
+    assert_eq!(ours.send_queue().unwrap(), 0);
+    within(ours.writable()).await.unwrap();
+    assert_eq!(ours.try_write(&[0; 10_000]).unwrap(), 10_000);
+    assert!(ours.send_queue().unwrap() >= 10_000);
+    within(peer.read_exact(&mut [0; 10_000])).await.unwrap();
+    assert_eq!(ours.send_queue().unwrap(), 0);
+}
+
+#[evenkeel::test]
 async fn nobody_at_the_path_is_an_error() {
     support::watch_descriptors();
     let path = SocketPath::new("nobody");

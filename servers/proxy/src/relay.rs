@@ -6,6 +6,7 @@
 
 use std::io;
 use std::pin::pin;
+use std::time::Duration;
 
 use evenkeel::net::splice::{Meter, Moved};
 use evenkeel::time::timeout;
@@ -20,11 +21,39 @@ use crate::stream::Stream;
 #[derive(Debug)]
 pub struct Side<'a> {
     /// The connection.
-    pub stream: &'a mut Stream,
+    pub stream: &'a Stream,
     /// What was read of it before.
     pub begun: Vec<u8>,
     /// Count the bytes that come from it.
     pub from: &'a [&'a Counter],
+}
+
+/// Whether nothing moves.
+#[derive(Debug, Default)]
+pub struct Silence {
+    moved: u64,
+    looks: u32,
+}
+
+impl Silence {
+    /// How often it is looked at, for connections that may be silent for so long, or at most half as
+    /// long again.
+    pub fn look(idle: Duration) -> Duration {
+        idle / Self::LOOKS
+    }
+
+    const LOOKS: u32 = 2;
+
+    /// Notes how many bytes have been passed on in all, and how many the peers have taken of the
+    /// send buffers since the last look. Returns whether it has been silent for long.
+    pub fn is_long(&mut self, moved: u64, taken: u64) -> bool {
+        let before = std::mem::replace(&mut self.moved, moved);
+        self.looks = match moved == before && taken == 0 {
+            true => self.looks + 1,
+            false => 0,
+        };
+        self.looks >= Self::LOOKS
+    }
 }
 
 /// Moves bytes both ways, as the client's listener has it. The end of one direction is passed on,
@@ -33,8 +62,8 @@ pub struct Side<'a> {
 ///
 /// # Errors
 ///
-/// That of a connection, or `TimedOut`: no byte was passed on for `timeouts.idle`, or at most twice
-/// that.
+/// That of a connection, or `TimedOut`: for `timeouts.idle`, or at most half as long again, no byte
+/// was passed on, and none was taken of those that wait in the send buffers.
 pub async fn both(one: Side<'_>, other: Side<'_>, config: &Listener) -> io::Result<()> {
     let (idle, splices) = (config.timeouts.idle, config.splice);
     let meter = Meter::new();
@@ -44,26 +73,30 @@ pub async fn both(one: Side<'_>, other: Side<'_>, config: &Listener) -> io::Resu
     };
     counted.add([one.begun.len() as u64, other.begun.len() as u64]);
     let begun = (one.begun, other.begun);
-    let mut moving = pin!(moved((one.stream, other.stream), begun, &meter, splices));
+    let (one, other) = (one.stream, other.stream);
+    let mut taken = [one, other].map(|stream| stream.socket().taken());
+    let mut silence = Silence::default();
+    let mut moving = pin!(moved((one, other), begun, &meter, splices));
     loop {
-        let result = timeout(idle, &mut moving).await;
-        let is_silent = !counted.note(meter.moved());
-        match result {
-            Ok(result) => return result,
-            Err(_) if is_silent => return Err(io::ErrorKind::TimedOut.into()),
-            Err(_) => {}
+        let result = timeout(Silence::look(idle), &mut moving).await;
+        let moved = counted.note(meter.moved());
+        if let Ok(result) = result {
+            return result;
+        }
+        if silence.is_long(moved, taken.iter_mut().map(|taken| taken()).sum()) {
+            return Err(io::ErrorKind::TimedOut.into());
         }
     }
 }
 
 async fn moved(
-    (one, other): (&mut Stream, &mut Stream),
+    (one, other): (&Stream, &Stream),
     (there, back): (Vec<u8>, Vec<u8>),
     meter: &Meter,
     splices: bool,
 ) -> io::Result<()> {
     {
-        let (mut one, mut other) = (&*one, &*other);
+        let (mut one, mut other) = (one, other);
         tokio::try_join!(other.write_all(&there), one.write_all(&back))?;
         tokio::try_join!(other.flush(), one.flush())?;
     }
@@ -80,11 +113,11 @@ struct Counted<'a> {
 }
 
 impl Counted<'_> {
-    /// Counts what has moved since. Returns whether something has.
-    fn note(&mut self, moved: Moved) -> bool {
+    /// Counts what has moved since. Returns how much has in all.
+    fn note(&mut self, moved: Moved) -> u64 {
         let before = std::mem::replace(&mut self.seen, moved);
         self.add([moved.forth - before.forth, moved.back - before.back]);
-        moved != before
+        moved.forth + moved.back
     }
 
     fn add(&self, bytes: [u64; 2]) {
@@ -96,5 +129,25 @@ impl Counted<'_> {
                 counter.add(bytes);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_is_long_after_two_looks() {
+        let mut silence = Silence::default();
+        assert_eq!(
+            Silence::look(Duration::from_secs(300)),
+            Duration::from_secs(150)
+        );
+        assert!(!silence.is_long(0, 0));
+        assert!(!silence.is_long(5, 0), "bytes");
+        assert!(!silence.is_long(5, 0));
+        assert!(!silence.is_long(5, 1), "the peers take some");
+        assert!(!silence.is_long(5, 0));
+        assert!(silence.is_long(5, 0));
     }
 }

@@ -202,6 +202,28 @@ impl Socket {
         looked.is_ok()
     }
 
+    /// How many bytes were written that the peer has not acknowledged; 0 if the system does not say.
+    pub fn send_queue(&self) -> usize {
+        let queued = match self {
+            Self::Tcp(stream) => stream.send_queue(),
+            Self::Unix(stream) => stream.send_queue(),
+        };
+        queued.unwrap_or(0)
+    }
+
+    /// Tells at each call how many bytes the peer has taken of the send buffer since the last one,
+    /// and first 0. What is written meanwhile counts as not taken.
+    ///
+    /// The system says that there is room to write when a third of the buffer is free, and nothing
+    /// before. That may be megabytes, for which a slow peer takes minutes.
+    pub fn taken(&self) -> impl FnMut() -> u64 + Send + '_ {
+        let mut queued = 0;
+        move || {
+            let before = std::mem::replace(&mut queued, self.send_queue());
+            before.saturating_sub(queued) as u64
+        }
+    }
+
     /// Moves so many bytes to another connection, behind those of a head, or fewer if this one ends
     /// before.
     ///
@@ -230,8 +252,8 @@ impl Socket {
     ///
     /// That of one of them.
     pub async fn splice_both(
-        one: &mut Self,
-        other: &mut Self,
+        one: &Self,
+        other: &Self,
         meter: &Meter,
     ) -> Result<Moved, TransferError> {
         match (one, other) {

@@ -112,8 +112,8 @@ impl Stream {
     ///
     /// That of one of them.
     pub async fn splice_both(
-        one: &mut Self,
-        other: &mut Self,
+        one: &Self,
+        other: &Self,
         meter: &Meter,
         splices: bool,
     ) -> Result<Moved, TransferError> {
@@ -121,8 +121,7 @@ impl Stream {
             (Self::Plain(one), Self::Plain(other)) if splices => {
                 Socket::splice_both(one, other, meter).await
             }
-            (one, other) => {
-                let (mut one, mut other) = (&*one, &*other);
+            (mut one, mut other) => {
                 splice::copy_bidirectional_metered(&mut one, &mut other, meter).await
             }
         }

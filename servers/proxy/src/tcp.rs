@@ -101,7 +101,7 @@ async fn served(taken: &mut Taken, front: &Front, pool: &Arc<Pool>, note: Option
     pool.earn_retry();
     let began = note.map(|_| Instant::now());
     let key = of_client(&taken.ends);
-    let mut dialled = match dial(pool, key, &taken.ends, Wanted::Own, &mut Vec::new()).await {
+    let dialled = match dial(pool, key, &taken.ends, Wanted::Own, &mut Vec::new()).await {
         Ok(dialled) => dialled,
         Err(error) => {
             front.complain(&error);
@@ -122,11 +122,11 @@ async fn served(taken: &mut Taken, front: &Front, pool: &Arc<Pool>, note: Option
     };
     let from_client = relay::Side {
         begun: std::mem::take(&mut taken.buffer).to_vec(),
-        stream: &mut taken.stream,
+        stream: &taken.stream,
         from: &[&ours.bytes_in, &theirs.bytes_in, noted_in],
     };
     let from_server = relay::Side {
-        stream: &mut dialled.stream,
+        stream: &dialled.stream,
         begun: Vec::new(),
         from: &[&ours.bytes_out, &theirs.bytes_out, noted_out],
     };

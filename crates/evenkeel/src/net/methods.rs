@@ -143,6 +143,22 @@ macro_rules! stream {
                 self.io.get_ref().peer_addr()
             }
 
+            /// How many bytes are in the socket's send queue: written, and not acknowledged by the
+            /// peer. On a Unix socket it is the memory of what the peer has not read, which is
+            /// more.
+            ///
+            /// If nothing is written meanwhile, a smaller number later shows that the peer takes
+            /// some. Nothing else may show it for long: the system says that there is room to write
+            /// only when a good part of the send buffer is free, which may be megabytes.
+            ///
+            /// # Errors
+            ///
+            /// The error of the system call; `Unsupported` on systems that have none.
+            pub fn send_queue(&self) -> ::std::io::Result<usize> {
+                use ::std::os::fd::AsRawFd;
+                $crate::sys::socket::send_queue(self.io.get_ref().as_raw_fd())
+            }
+
             /// Reads bytes and leaves them to be read again; waits until there are some.
             ///
             /// Returns 0 at the end of the stream, and if `buf` is empty.

@@ -37,6 +37,33 @@ pub(crate) fn set_option(fd: RawFd, (level, name): Name, value: libc::c_int) -> 
     result == 0
 }
 
+/// How many bytes a stream socket has in its send queue: those that were written and that its peer
+/// has not acknowledged. The descriptor has to be open.
+///
+/// # Errors
+///
+/// Those of the system call; `Unsupported` where there is none.
+pub(crate) fn send_queue(fd: RawFd) -> io::Result<usize> {
+    #[cfg(target_os = "linux")]
+    let queued = {
+        let mut queued: libc::c_int = 0;
+        // SAFETY: this call writes one number of this type, through a pointer to a live one. Any
+        // number may be passed as a descriptor; one of no socket makes the call fail.
+        if unsafe { libc::ioctl(fd, libc::TIOCOUTQ, &raw mut queued) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        queued
+    };
+    #[cfg(target_vendor = "apple")]
+    let queued: libc::c_int = option(fd, (libc::SOL_SOCKET, libc::SO_NWRITE), 0)?;
+    #[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
+    let queued: libc::c_int = {
+        let _ = fd;
+        return Err(io::ErrorKind::Unsupported.into());
+    };
+    Ok(usize::try_from(queued).unwrap_or(0))
+}
+
 /// The addresses of a socket and of its peer, as far as it has some that can be shown. The
 /// descriptor has to be open.
 pub(crate) fn names(fd: RawFd) -> [Option<String>; 2] {

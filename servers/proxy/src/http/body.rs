@@ -130,7 +130,8 @@ impl Transfer<'_> {
             seen: 0,
             sums: self.to.sums(),
         };
-        let mut silent = Duration::ZERO;
+        let mut taken = to.taken();
+        let (mut silent, mut was_full) = (Duration::ZERO, false);
         loop {
             let result = timeout(look, &mut moving).await;
             let moved = counted.count();
@@ -145,17 +146,18 @@ impl Transfer<'_> {
                 Err(_) => {}
             }
             let of_head = (head.len() as u64).saturating_sub(seen - moved).min(moved);
+            let (is_full, taken) = (!to.is_writable(), taken());
             self.patience.moved(moved - of_head);
             self.to.patience.moved(moved);
-            silent = if moved == 0 {
-                silent + look
-            } else {
-                Duration::ZERO
-            };
-            if !to.is_writable() && self.to.patience.stood(look, silent) {
+            self.to.patience.taken(taken);
+            // Of the side that is waited for.
+            let moves = moved > 0 || is_full != was_full || (is_full && taken > 0);
+            silent = if moves { Duration::ZERO } else { silent + look };
+            was_full = is_full;
+            if is_full && self.to.patience.stood(look, silent) {
                 return Err(Broken::To);
             }
-            if to.is_writable() && self.patience.stood(look, silent) {
+            if !is_full && self.patience.stood(look, silent) {
                 return Err(Broken::From(io::ErrorKind::TimedOut.into()));
             }
         }
@@ -230,12 +232,14 @@ impl Target<'_> {
     ///
     /// That of the connection, or `TimedOut`.
     pub(super) async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let taken = || self.stream.socket().taken();
         let mut written = self.stream.write_now(bytes)?;
         self.moved(written);
         loop {
             // Of TLS alone.
             while self.stream.holds_back() {
-                let pushed = self.patience.wait(self.stream.push()).await?;
+                let pushed = self.stream.push();
+                let pushed = self.patience.wait_while(taken(), pushed).await?;
                 self.patience.moved(pushed as u64);
             }
             if written == bytes.len() {
@@ -243,7 +247,7 @@ impl Target<'_> {
             }
             let mut stream = self.stream;
             let more = stream.write(&bytes[written..]);
-            let more = self.patience.wait(more).await?;
+            let more = self.patience.wait_while(taken(), more).await?;
             if more == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use evenkeel::Class;
-use evenkeel::time::{Instant, timeout};
+use evenkeel::time::Instant;
 
 use super::answer::{Answer, read_answer};
 use super::body::{Broken, Target, Transfer};
@@ -344,8 +344,7 @@ async fn with_body(
             uploaded = &mut upload => {
                 is_going = false;
                 is_whole = sent(uploaded)?;
-                let answer = timeout(plan.pool.config.timeouts.answer, answer);
-                answer.await.map_err(|_| Fault::ServerSlow)??
+                answered(origin, plan, answer).await?
             }
             answer = &mut answer => answer?,
         }
@@ -385,6 +384,18 @@ async fn with_body(
         done.end = End::Linger;
     }
     Ok(done)
+}
+
+/// Waits for the answer to what is written, some of which may wait for the server to take it.
+async fn answered(
+    origin: &Stream,
+    plan: &Plan,
+    answer: impl Future<Output = Result<Answer, Fault>>,
+) -> Result<Answer, Fault> {
+    let mut patience = Patience::each(plan.pool.config.timeouts.answer);
+    let answer = async { Ok(answer.await) };
+    let answer = patience.wait_while(origin.socket().taken(), answer).await;
+    answer.map_err(|_| Fault::ServerSlow)?
 }
 
 /// Whether the whole body was sent, if an answer may still come.

@@ -5,6 +5,10 @@
 //! rate: a large body may take as long as it takes, at that rate. It never has more than the whole
 //! time, so that one who has taken much at once, if only into the system's buffers, may not rest on
 //! that.
+//!
+//! Of those buffers a peer may take for minutes before there is room to write, and no event says so
+//! ([`Socket::taken`](crate::socket::Socket::taken)). So it is looked at now and then, and what was
+//! taken counts before it makes room, and not once more when it does.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -22,7 +26,12 @@ pub(super) struct Patience {
     /// Without a rate, each wait has the whole time.
     rate: Option<NonZeroU64>,
     left: Duration,
+    /// Bytes that count already, and make room for others.
+    ahead: u64,
 }
+
+/// How often it is looked at what moves, in the time that it may take: so it is kept to a quarter.
+pub(super) const LOOKS: u32 = 4;
 
 impl Patience {
     /// For all waits together, and bytes give it back at this rate a second; 0 is for each wait
@@ -32,6 +41,7 @@ impl Patience {
             time,
             rate: NonZeroU64::new(rate),
             left: time,
+            ahead: 0,
         }
     }
 
@@ -42,9 +52,21 @@ impl Patience {
 
     /// Notes that so many bytes have been moved.
     pub(super) fn moved(&mut self, bytes: u64) {
+        let anew = bytes.saturating_sub(self.ahead);
+        self.ahead -= bytes - anew;
+        self.credit(anew);
+    }
+
+    /// Notes that a peer has taken so many bytes of a buffer, in which there is no room yet for
+    /// others.
+    pub(super) fn taken(&mut self, bytes: u64) {
+        self.ahead += bytes;
+        self.credit(bytes);
+    }
+
+    fn credit(&mut self, bytes: u64) {
         if let Some(rate) = self.rate {
-            let ns = bytes.saturating_mul(1_000_000_000) / rate.get();
-            self.left = self.time.min(self.left + Duration::from_nanos(ns));
+            self.left = self.time.min(self.left + worth(bytes, rate));
         }
     }
 
@@ -54,24 +76,63 @@ impl Patience {
     /// # Errors
     ///
     /// Its own, or `TimedOut`.
-    pub(super) async fn wait<T>(
+    pub(super) fn wait<T>(
         &mut self,
+        future: impl Future<Output = io::Result<T>>,
+    ) -> impl Future<Output = io::Result<T>> {
+        self.wait_while(|| 0, future)
+    }
+
+    /// The same for a peer who is to take something: what it has taken since the last call is asked
+    /// for now and then, and counts.
+    ///
+    /// # Errors
+    ///
+    /// Its own, or `TimedOut`.
+    pub(super) async fn wait_while<T>(
+        &mut self,
+        mut taken: impl FnMut() -> u64,
         future: impl Future<Output = io::Result<T>>,
     ) -> io::Result<T> {
         let mut future = pin!(future);
         if let Poll::Ready(result) = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await {
             return result;
         }
-        let began = Instant::now();
-        let result = timeout(self.left, future).await;
-        self.note(began.elapsed());
-        result.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+        taken();
+        let mut silent = Duration::ZERO;
+        loop {
+            let began = Instant::now();
+            let left = match self.rate {
+                Some(_) => self.left,
+                None => self.time.saturating_sub(silent),
+            };
+            let result = timeout(left.min(self.time / LOOKS), &mut future).await;
+            let waited = began.elapsed();
+            if let Ok(result) = result {
+                self.note(waited);
+                return result;
+            }
+            self.note(waited);
+            let bytes = taken();
+            self.taken(bytes);
+            silent = match bytes {
+                0 => silent + waited,
+                _ => Duration::ZERO,
+            };
+            if self.is_over(silent) {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
     }
 
     /// Notes that it was waited for, and that nothing has moved for so long. Returns whether the
     /// time is up.
     pub(super) fn stood(&mut self, waited: Duration, silent: Duration) -> bool {
         self.note(waited);
+        self.is_over(silent)
+    }
+
+    fn is_over(&self, silent: Duration) -> bool {
         match self.rate {
             Some(_) => self.left.is_zero(),
             None => silent >= self.time,
@@ -80,8 +141,6 @@ impl Patience {
 
     /// How often to look at what moves without being waited for here: a part of the shorter time.
     pub(super) fn look(&self, other: &Self) -> Duration {
-        /// Looks in that time, so that it is kept to a quarter.
-        const LOOKS: u32 = 4;
         self.time.min(other.time) / LOOKS
     }
 
@@ -90,6 +149,11 @@ impl Patience {
             self.left = self.left.saturating_sub(waited);
         }
     }
+}
+
+/// How much time bytes give back at this rate.
+pub(super) fn worth(bytes: u64, rate: NonZeroU64) -> Duration {
+    Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / rate.get())
 }
 
 #[cfg(test)]
@@ -137,5 +201,56 @@ mod tests {
         patience.note(Duration::from_secs(29));
         patience.moved(1);
         assert_eq!(patience.left, Duration::from_secs(30));
+    }
+
+    #[test]
+    fn what_is_taken_counts_once() {
+        let mut patience = Patience::in_all(Duration::from_secs(30), 500);
+        patience.note(Duration::from_secs(10));
+        patience.taken(1_000);
+        assert_eq!(patience.left, Duration::from_secs(22));
+        // It has made room for as many.
+        patience.moved(800);
+        assert_eq!(patience.left, Duration::from_secs(22));
+        patience.moved(700);
+        assert_eq!(patience.left, Duration::from_secs(23));
+    }
+
+    /// For how long somebody is waited for who takes this, quarter by quarter.
+    fn waited(mut patience: Patience, taken: &[u64]) -> Duration {
+        let runtime = evenkeel::runtime::Builder::new()
+            .workers(1)
+            .start_paused(true)
+            .build()
+            .unwrap();
+        let mut taken = [0].iter().chain(taken).copied();
+        runtime.block_on(async {
+            let began = Instant::now();
+            let taken = || taken.next().unwrap_or(0);
+            let waited = patience.wait_while(taken, std::future::pending::<io::Result<()>>());
+            assert_eq!(waited.await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+            began.elapsed()
+        })
+    }
+
+    #[test]
+    fn who_takes_something_is_waited_for() {
+        let seconds = Duration::from_secs;
+        let close = |waited: Duration, expected: u64| {
+            let more = waited.saturating_sub(seconds(expected));
+            assert!(
+                waited >= seconds(expected) && more < seconds(1),
+                "{waited:?}"
+            );
+        };
+        let each = || Patience::each(seconds(32));
+        close(waited(each(), &[]), 32);
+        close(waited(each(), &[0, 0, 0, 1]), 4 * 8 + 32);
+        close(waited(each(), &[0, 1, 0, 0, 1, 1]), 6 * 8 + 32);
+        let in_all = || Patience::in_all(seconds(32), 500);
+        close(waited(in_all(), &[]), 32);
+        // As fast as it has to be, and half as fast.
+        close(waited(in_all(), &[4_000; 20]), 20 * 8 + 32);
+        close(waited(in_all(), &[2_000; 4]), 4 * 8 + 16);
     }
 }

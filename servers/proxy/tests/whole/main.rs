@@ -24,6 +24,7 @@ mod readings;
 mod refused;
 mod reload;
 mod rules;
+mod slow;
 mod support;
 mod tcp;
 mod tls;

@@ -92,6 +92,9 @@ pub async fn splice_bidirectional_metered<A: Socket, B: Socket>(
 /// As [`splice_bidirectional_metered`], for sockets that are closed as soon as it has returned. The
 /// end of the direction that ends last is left to that, which spares a system call.
 ///
+/// The sockets are shared, so that one can look at them meanwhile. Nobody else may wait for them,
+/// read or write.
+///
 /// # Errors
 ///
 /// As [`splice_bidirectional`].
@@ -100,8 +103,8 @@ pub async fn splice_bidirectional_metered<A: Socket, B: Socket>(
 ///
 /// Not cancel safe: see [the module](crate::net::splice#cancel-safety).
 pub async fn splice_bidirectional_closing<A: Socket, B: Socket>(
-    a: &mut A,
-    b: &mut B,
+    a: &A,
+    b: &B,
     meter: &Meter,
 ) -> Result<Moved, TransferError> {
     let closes = a.ends_by_closing() && b.ends_by_closing();

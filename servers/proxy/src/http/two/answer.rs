@@ -85,6 +85,14 @@ impl<'a> Awaited<'a> {
         }
     }
 
+    /// The connection, if it is for this request alone.
+    pub(super) fn stream(&self) -> Option<&'a Stream> {
+        match self {
+            Self::One { stream, .. } => Some(stream),
+            Self::Two(_) => None,
+        }
+    }
+
     /// The next head, which may be an interim one, and the body if that comes by HTTP/2. Cancel
     /// safe.
     pub(super) async fn next(

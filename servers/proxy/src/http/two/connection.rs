@@ -23,6 +23,7 @@ use tokio::io::AsyncReadExt;
 
 use super::super::connection::{Planned, linger, note};
 use super::super::exchange::Plan;
+use super::super::patience::LOOKS;
 use super::body::PIECE_BYTES;
 use super::call::{Call, exchange, of_client};
 use super::frames::PREFACE;
@@ -40,9 +41,6 @@ use crate::timer::Timer;
 
 /// How long a client may take to end a connection that is to end.
 const ENDING_MAX: Duration = Duration::from_secs(1);
-
-/// How often it is looked in `timeouts.body` whether a client takes what is sent.
-const LOOKS: u32 = 4;
 
 /// How much is read at once to find out what is spoken.
 const READ_BYTES: usize = 4 * 1_024;
@@ -196,12 +194,13 @@ async fn streams(
         is_flooded: false,
         idle_until: Instant::now() + times.head,
     };
+    let mut looked = Instant::now();
     loop {
         let (is_ending, tasks) = (serving.is_ending, &mut serving.tasks);
         let is_alone = tasks.is_empty();
         let look = match is_alone && line.stood().is_zero() {
             true => serving.idle_until,
-            false => Instant::now() + times.body / LOOKS,
+            false => looked + times.body / LOOKS,
         };
         let accepted = poll_fn(|cx| {
             if !has_waited {
@@ -231,7 +230,11 @@ async fn streams(
             () = &mut stopped, if !is_ending => Event::Closing,
             Some(_) = tasks.join_next(), if !is_alone => Event::StreamEnded,
             accepted = accepted => Event::Accepted(accepted),
-            _ = timer.until(look, pending::<()>()) => Event::Look,
+            _ = timer.until(look, pending::<()>()) => {
+                looked = Instant::now();
+                out.look(front.config.body_rate_min);
+                Event::Look
+            }
         };
         if let Some(end) = serving.take(event, connection) {
             return end;

@@ -7,6 +7,7 @@
 
 use std::cell::Cell;
 use std::io::{self, IoSlice};
+use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -216,6 +217,12 @@ impl<'a> Gather<'a> {
             Poll::Ready(Err(_)) => Poll::Ready(()),
             Poll::Pending => Poll::Pending,
         }
+    }
+
+    /// Has the account of the connection know what the peer has taken; see [`Line::holds`].
+    pub(super) fn look(&self, rate: u64) {
+        let queued = self.stream.socket().send_queue();
+        self.line.holds(queued, NonZeroU64::new(rate));
     }
 
     /// As [`poll_flush`](Self::poll_flush), for h2, which flushes after each frame.

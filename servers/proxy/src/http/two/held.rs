@@ -4,12 +4,15 @@
 //! of a body until it is asked for. Both have limits for each stream alone, and a client may have
 //! many streams and many connections. So there is an account of each connection, and one of all.
 
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use evenkeel::time::Instant;
 use tokio::sync::Notify;
+
+use super::super::patience::worth;
 
 /// What all connections together hold.
 ///
@@ -87,8 +90,14 @@ pub(super) struct Line {
 struct State {
     /// Given to be sent, and not written.
     given: usize,
-    /// Since when the socket has taken nothing.
+    /// Since when the socket has taken nothing, less what its peer's bytes are worth.
     blocked: Option<Instant>,
+    /// What the socket's send buffer held when it was looked at.
+    queued: usize,
+    /// What the peer was seen to take of that, in all.
+    taken: u64,
+    /// How many streams wait to send more.
+    waiting: u64,
     /// Bytes that were read of it, in all.
     read: u64,
     /// Its server's settings have come; h2 takes them before it rests.
@@ -184,6 +193,28 @@ impl Line {
         blocked.map(|since| since.elapsed()).unwrap_or_default()
     }
 
+    /// Notes what the socket's send buffer holds. What its peer has taken of it gives back time at
+    /// this rate, or all of it where there is none.
+    pub(super) fn holds(&self, queued: usize, rate: Option<NonZeroU64>) {
+        let mut state = self.state();
+        let before = std::mem::replace(&mut state.queued, queued);
+        let taken = before.saturating_sub(queued) as u64;
+        state.taken += taken;
+        if taken > 0
+            && let Some(since) = &mut state.blocked
+        {
+            let now = Instant::now();
+            *since = rate.map_or(now, |rate| now.min(*since + worth(taken, rate)));
+        }
+    }
+
+    /// Tells at each call the part of one stream in what the peer has taken since the last one, and
+    /// first 0: those that wait at the same time share it.
+    pub(super) fn taken(&self) -> impl FnMut() -> u64 + Send + '_ {
+        let mut waits = None;
+        move || waits.get_or_insert_with(|| Waits::begin(self)).taken()
+    }
+
     /// Notes that so much has come.
     pub(super) fn came(&self, bytes: usize) {
         self.state().read += bytes as u64;
@@ -216,6 +247,33 @@ impl Drop for Line {
     fn drop(&mut self) {
         let given = self.state().given;
         self.all.sub(given);
+    }
+}
+
+/// A stream that waits to send more.
+struct Waits<'l> {
+    line: &'l Line,
+    seen: u64,
+}
+
+impl<'l> Waits<'l> {
+    fn begin(line: &'l Line) -> Self {
+        let mut state = line.state();
+        state.waiting += 1;
+        let seen = state.taken;
+        Self { line, seen }
+    }
+
+    fn taken(&mut self) -> u64 {
+        let state = self.line.state();
+        let since = state.taken - std::mem::replace(&mut self.seen, state.taken);
+        since / state.waiting
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.line.state().waiting -= 1;
     }
 }
 
@@ -280,5 +338,46 @@ mod tests {
         line.written(1);
         line.rests();
         assert_eq!(all.held(), 0);
+    }
+
+    #[test]
+    fn streams_that_wait_share_what_is_taken() {
+        let line = Line::new(&Arc::new(All::new(100)), 50);
+        line.holds(10_000, None);
+        let (mut one, mut other) = (line.taken(), line.taken());
+        assert_eq!((one(), other()), (0, 0));
+        line.holds(4_000, None);
+        // More was written than was taken.
+        line.holds(9_000, None);
+        line.holds(8_000, None);
+        assert_eq!((one(), other()), (3_500, 3_500));
+        drop(other);
+        line.holds(0, None);
+        assert_eq!((one(), one()), (8_000, 0));
+    }
+
+    #[test]
+    fn who_takes_something_does_not_stand_still() {
+        let rate = NonZeroU64::new(1_000);
+        let line = Line::new(&Arc::new(All::new(100)), 50);
+        line.holds(10_000, rate);
+        line.blocked();
+        let hour = Duration::from_secs(3_600);
+        let began = Instant::now().checked_sub(hour).unwrap();
+        line.state().blocked = Some(began);
+        line.holds(9_000, rate);
+        let second = Duration::from_secs(1);
+        assert!(
+            (hour - second..hour).contains(&line.stood()),
+            "a second's worth"
+        );
+        line.holds(9_500, rate);
+        line.holds(9_500, rate);
+        assert!(
+            (hour - second..hour).contains(&line.stood()),
+            "nothing is taken"
+        );
+        line.holds(9_499, None);
+        assert!(line.stood() < second, "any byte does without a rate");
     }
 }

@@ -141,10 +141,18 @@ impl<'a> Sink<'a> {
     pub(super) async fn shut(&mut self) -> io::Result<()> {
         match &self.to {
             To::One { stream, .. } => {
-                let mut stream = *stream;
-                self.patience.wait(stream.shutdown()).await
+                let (mut stream, taken) = (*stream, stream.socket().taken());
+                self.patience.wait_while(taken, stream.shutdown()).await
             }
             To::Two { .. } => Ok(()),
+        }
+    }
+
+    /// Tells what the peer takes of the send buffer of its connection.
+    pub(super) fn taken(&self) -> Box<dyn FnMut() -> u64 + Send + 'a> {
+        match self.to {
+            To::One { stream, .. } => Box::new(stream.socket().taken()),
+            To::Two { line, .. } => Box::new(line.taken()),
         }
     }
 
@@ -167,17 +175,20 @@ impl<'a> Sink<'a> {
             return Ok(());
         };
         let mut stream = *stream;
+        let taken = || stream.socket().taken();
         let before = Bytes::from(std::mem::take(out));
         let mut left = before.chain(bytes).chain(behind);
         while left.has_remaining() {
-            let written = self.patience.wait(stream.write_buf(&mut left)).await?;
+            let mut writer = stream;
+            let written = writer.write_buf(&mut left);
+            let written = self.patience.wait_while(taken(), written).await?;
             if written == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }
             self.patience.moved(written as u64);
             counter.add(written as u64);
         }
-        self.patience.wait(stream.flush()).await
+        self.patience.wait_while(taken(), stream.flush()).await
     }
 }
 
@@ -206,7 +217,7 @@ async fn give(
             }
             Ok(stream.capacity())
         };
-        let room = patience.wait(room).await?;
+        let room = patience.wait_while(line.taken(), room).await?;
         let part = bytes.split_to(room.min(wanted));
         patience.moved(part.len() as u64);
         line.given(part.len());

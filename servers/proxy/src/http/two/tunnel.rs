@@ -35,6 +35,7 @@ use super::held::{All, Line};
 use super::sink::Sink;
 use super::source::Source;
 use crate::counters::{Counter, OfServer};
+use crate::relay::Silence;
 use crate::stream::Stream;
 
 /// What is appended to a key before it is digested (RFC 6455).
@@ -245,6 +246,7 @@ impl Tunnel<'_, '_> {
             mut back,
         } = far;
         let (came, went) = (Counter::default(), Counter::default());
+        let mut taken = [down.taken(), forth.taken()];
         let done = {
             // The end of one direction is passed on, and the other one goes on.
             let forth = async {
@@ -257,16 +259,15 @@ impl Tunnel<'_, '_> {
                 down.shut().await
             };
             let mut moving = pin!(async { tokio::try_join!(forth, back).map(drop) });
-            let mut seen = (0, 0);
+            let mut silence = Silence::default();
             loop {
-                if let Ok(done) = timeout(idle, &mut moving).await {
+                if let Ok(done) = timeout(Silence::look(idle), &mut moving).await {
                     break done;
                 }
-                let now = (came.total(), went.total());
-                if now == seen {
+                let taken = taken.iter_mut().map(|taken| taken()).sum();
+                if silence.is_long(came.total() + went.total(), taken) {
                     break Err(io::ErrorKind::TimedOut.into());
                 }
-                seen = now;
             }
         };
         if let Some(note) = &plan.note {

@@ -1,17 +1,19 @@
 //! The body of a request on its way, and the answer that may come before its end.
 
 use std::future::pending;
+use std::io;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use evenkeel::time::{Instant, sleep_until};
 use h2::RecvStream;
 
 use super::super::exchange::{Fault, Plan};
+use super::super::patience::Patience;
 use super::answer::{Answer, Awaited, INTERIM_MAX, Trouble};
 use super::body::Broken;
 use super::reply::Reply;
 use crate::server::Front;
+use crate::stream::Stream;
 
 /// The body of a request on its way.
 pub(super) struct Upload<'u, F> {
@@ -51,14 +53,15 @@ pub(super) async fn answered<F: Future<Output = Result<(), Broken>>>(
     front: &Front,
     plan: &Plan,
 ) -> Result<(Answer, Option<RecvStream>), Trouble> {
-    let (mut interim, mut until) = (0, None);
+    let (mut interim, origin) = (0, awaited.stream());
+    let mut late = pin!(None);
     loop {
         tokio::select! {
             biased;
             uploaded = &mut upload.future, if upload.is_going => {
                 upload.is_going = false;
                 upload.is_whole = sent(uploaded)?;
-                until = Some(Instant::now() + answer_time(front, plan));
+                late.set(Some(late_after(answer_time(front, plan), origin)));
             }
             next = awaited.next(plan, front.config.head_bytes_max) => {
                 let (answer, body) = next?;
@@ -73,7 +76,7 @@ pub(super) async fn answered<F: Future<Output = Result<(), Broken>>>(
             }
             // After the answer, as h2 takes a lock to look.
             () = reply.gone() => return Err(Fault::ClientGone.into()),
-            () = at(until) => return Err(Fault::ServerSlow.into()),
+            () = at(late.as_mut()) => return Err(Fault::ServerSlow.into()),
         }
     }
 }
@@ -84,7 +87,7 @@ fn sent(uploaded: Result<(), Broken>) -> Result<bool, Trouble> {
         Ok(()) => Ok(true),
         // It may have answered before; if not, that is said by what comes of it.
         Err(Broken::To) => Ok(false),
-        Err(Broken::From(error)) if error.kind() == std::io::ErrorKind::TimedOut => {
+        Err(Broken::From(error)) if error.kind() == io::ErrorKind::TimedOut => {
             Err(Fault::ClientSlow.into())
         }
         Err(Broken::From(_)) => Err(Fault::ClientGone.into()),
@@ -103,9 +106,21 @@ fn answer_time(front: &Front, plan: &Plan) -> Duration {
     }
 }
 
-async fn at(until: Option<Instant>) {
-    match until {
-        Some(until) => sleep_until(until).await,
+/// Until a server has been silent for so long, and has taken nothing of what waits for it in a
+/// connection of its own.
+async fn late_after(time: Duration, origin: Option<&Stream>) {
+    let mut taken = origin.map(|origin| origin.socket().taken());
+    let taken = || taken.as_mut().map_or(0, |taken| taken());
+    let mut patience = Patience::each(time);
+    // It ends by its time alone.
+    let _ = patience
+        .wait_while(taken, pending::<io::Result<()>>())
+        .await;
+}
+
+async fn at(late: Pin<&mut Option<impl Future<Output = ()>>>) {
+    match late.as_pin_mut() {
+        Some(late) => late.await,
         None => pending().await,
     }
 }
