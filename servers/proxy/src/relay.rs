@@ -36,8 +36,8 @@ pub struct Silence {
 }
 
 impl Silence {
-    /// How often it is looked at, for connections that may be silent for so long, or at most half as
-    /// long again.
+    /// How often it is looked at, for connections that may be silent for so long, or at most half
+    /// as long again.
     pub fn look(idle: Duration) -> Duration {
         idle / Self::LOOKS
     }

@@ -202,7 +202,8 @@ impl Socket {
         looked.is_ok()
     }
 
-    /// How many bytes were written that the peer has not acknowledged; 0 if the system does not say.
+    /// How many bytes were written that the peer has not acknowledged; 0 if the system does not
+    /// say.
     pub fn send_queue(&self) -> usize {
         let queued = match self {
             Self::Tcp(stream) => stream.send_queue(),

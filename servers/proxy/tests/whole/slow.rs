@@ -1,6 +1,5 @@
 //! Peers that are slow and steady are not given up, though the system says for longer than they may
-//! stand still that there is no room to write: it says so when a third of a send buffer of megabytes
-//! is free.
+//! stand still that there is no room to write: there is when a third of megabytes is free.
 
 use std::io::{Read, Write};
 use std::thread::sleep;
