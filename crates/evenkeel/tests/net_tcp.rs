@@ -665,6 +665,27 @@ async fn a_socket_is_prepared_before_it_connects_or_listens() {
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
 }
 
+#[cfg(target_os = "linux")]
+#[evenkeel::test]
+async fn a_socket_takes_another_congestion_control() {
+    let (listener, socket) = (TcpSocket::new_v4().unwrap(), TcpSocket::new_v4().unwrap());
+    // Every Linux has this one.
+    for socket in [&listener, &socket] {
+        socket.set_congestion_control("reno").unwrap();
+        assert_eq!(socket.congestion_control().unwrap(), "reno");
+    }
+    let unknown = socket.set_congestion_control("no-such").unwrap_err();
+    assert_eq!(unknown.kind(), ErrorKind::NotFound);
+    listener.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = listener.listen(1).unwrap();
+    let client = within(socket.connect(listener.local_addr().unwrap())).await;
+    let (client, server) = (client.unwrap(), within(listener.accept()).await.unwrap().0);
+    for stream in [&client, &server] {
+        let control = rustix::net::sockopt::tcp_congestion(stream);
+        assert_eq!(control.unwrap(), "reno");
+    }
+}
+
 #[evenkeel::test]
 async fn several_tasks_accept_from_one_listener() {
     support::watch_descriptors();

@@ -17,6 +17,18 @@ pub(crate) struct RunArgs {
     /// else 3].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) rounds: Option<u32>,
+    /// Measure only what has this in its name, as the lines on the way say it, such as
+    /// `transactions` of `proxy`.
+    ///
+    /// Verdicts on what is left out have no figure. Load that belongs to an experiment as a whole
+    /// is there all the same.
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub(crate) only: String,
     /// Whom to measure beside evenkeel.
     #[arg(
         long,

@@ -32,6 +32,8 @@ pub(crate) struct Lab {
     /// Seconds of each measurement; `None` in brief.
     pub(crate) seconds: Option<Duration>,
     pub(crate) rounds_asked: Option<u32>,
+    /// What the names of all measurements have in them.
+    only: String,
     started: Instant,
 }
 
@@ -54,6 +56,7 @@ impl Lab {
             chooses_places: args.pin == Pin::Auto,
             seconds: args.seconds,
             rounds_asked: args.rounds,
+            only: args.only.clone(),
             started: Instant::now(),
         };
         if let Some(rough) = lab.roughness() {
@@ -104,6 +107,11 @@ impl Lab {
     /// Seconds of each measurement, which an experiment in brief chooses itself.
     pub(crate) fn measured(&self, brief: Duration) -> Duration {
         self.seconds.unwrap_or(brief)
+    }
+
+    /// Whether a measurement of this name is asked for.
+    pub(crate) fn asks_for(&self, name: &str) -> bool {
+        name.contains(&self.only)
     }
 
     /// Rounds, in each of which everyone has a turn.

@@ -77,19 +77,10 @@ impl CongestionControl {
 
 /// The control of connections to an address where only this machine is, if they are not to go by
 /// the system's own.
-pub fn within(address: IpAddr) -> Option<OsString> {
+pub fn within(address: IpAddr) -> Option<String> {
     let system = system()?;
     let chosen = automatic(system.clone(), address);
-    (chosen != system).then_some(chosen)
-}
-
-/// Has a socket that is not connected yet use this one.
-///
-/// # Errors
-///
-/// The system does not have it, or does not allow it.
-pub fn prefer(socket: &impl AsFd, control: &OsString) -> io::Result<()> {
-    set(socket, control)
+    (chosen != system).then(|| chosen.to_string_lossy().into_owned())
 }
 
 #[cfg(target_os = "linux")]
@@ -176,7 +167,7 @@ mod tests {
     fn connections_within_the_machine_differ_from_the_system_where_that_paces() {
         let system = system().unwrap();
         let chosen = automatic(system.clone(), LOOPBACK);
-        let differs = (chosen != system).then_some(chosen);
+        let differs = (chosen != system).then(|| chosen.to_string_lossy().into_owned());
         assert_eq!(within(LOOPBACK), differs);
         assert_eq!(within("192.0.2.1".parse().unwrap()), None);
     }

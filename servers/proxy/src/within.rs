@@ -4,7 +4,6 @@
 //! machine much of that is known, and learning takes more processor time than what is sent
 //! (`docs/notebook/proxy-cost.md`).
 
-use std::ffi::OsString;
 use std::fs;
 use std::net::SocketAddr;
 
@@ -23,10 +22,10 @@ const LIMIT: &str = "/proc/sys/net/core/rmem_max";
 /// What connections to a server are given; nothing if it is elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Within {
-    /// The congestion control of those that are kept for further requests. To set it costs more
-    /// than it spares in one that carries little.
-    pub(crate) control: Option<OsString>,
-    /// How much the server may send ahead to the others. Buffers of those that are kept grow.
+    /// The congestion control.
+    pub(crate) control: Option<String>,
+    /// How much the server may send ahead to those that serve one client. Buffers of those that are
+    /// kept for further requests grow.
     pub(crate) window: Option<u32>,
 }
 
@@ -47,29 +46,31 @@ impl Within {
 
     /// A connection is to be made, which is kept afterwards, perhaps.
     pub fn tuning(&self, is_kept: bool) -> Option<Tuning<'_>> {
-        match is_kept {
-            true => self.control.as_ref().map(Tuning::Control),
-            false => self.window.map(Tuning::Window),
-        }
+        let tuning = Tuning {
+            control: self.control.as_deref(),
+            window: self.window.filter(|_| !is_kept),
+        };
+        (tuning != Tuning::default()).then_some(tuning)
     }
 }
 
 /// What a socket is given before it connects.
-#[derive(Clone, Copy, Debug)]
-pub enum Tuning<'a> {
-    /// This congestion control.
-    Control(&'a OsString),
-    /// Its peer may send so many bytes ahead.
-    Window(u32),
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tuning<'a> {
+    control: Option<&'a str>,
+    window: Option<u32>,
 }
 
 impl Tuning<'_> {
     /// Gives it to a socket, if the system allows it: all works as well without.
     pub fn give(self, socket: &TcpSocket) {
-        let _ = match self {
-            Self::Control(name) => congestion::prefer(socket, name),
-            Self::Window(bytes) => socket.set_recv_buffer_size(bytes),
-        };
+        #[cfg(target_os = "linux")]
+        if let Some(name) = self.control {
+            let _ = socket.set_congestion_control(name);
+        }
+        if let Some(bytes) = self.window {
+            let _ = socket.set_recv_buffer_size(bytes);
+        }
     }
 }
 
@@ -105,13 +106,17 @@ mod tests {
     }
 
     #[test]
-    fn connections_that_are_kept_have_another_control_and_others_a_window() {
+    fn all_have_another_control_and_those_that_are_not_kept_a_window() {
         let within = Within {
             control: Some("reno".into()),
             window: Some(WINDOW),
         };
-        assert!(matches!(within.tuning(true), Some(Tuning::Control(name)) if name == "reno"));
-        assert!(matches!(within.tuning(false), Some(Tuning::Window(WINDOW))));
+        let tuning = |window| Tuning {
+            control: Some("reno"),
+            window,
+        };
+        assert_eq!(within.tuning(true), Some(tuning(None)));
+        assert_eq!(within.tuning(false), Some(tuning(Some(WINDOW))));
         let elsewhere = Within::default();
         assert!(elsewhere.tuning(true).is_none() && elsewhere.tuning(false).is_none());
     }

@@ -225,6 +225,32 @@ impl TcpSocket {
     }
 }
 
+/// How fast it sends, where the system lets a socket choose.
+#[cfg(target_os = "linux")]
+impl TcpSocket {
+    /// The name of the congestion control (`TCP_CONGESTION`), such as `reno`.
+    ///
+    /// # Errors
+    ///
+    /// The error of the system call.
+    pub fn congestion_control(&self) -> io::Result<String> {
+        let name = self.inner.tcp_congestion()?;
+        let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+        Ok(String::from_utf8_lossy(name).into_owned())
+    }
+
+    /// Sets the congestion control, by the name that the system has for it. It costs least before
+    /// the socket connects.
+    ///
+    /// # Errors
+    ///
+    /// The system has none of this name (`NotFound`), or does not let this process use it
+    /// (`PermissionDenied`).
+    pub fn set_congestion_control(&self, name: &str) -> io::Result<()> {
+        self.inner.set_tcp_congestion(name.as_bytes())
+    }
+}
+
 fn saturated(size: usize) -> u32 {
     u32::try_from(size).unwrap_or(u32::MAX)
 }
