@@ -444,6 +444,28 @@ async fn attempts_say_would_block_and_then_the_wait_is_real() {
 }
 
 #[evenkeel::test]
+async fn an_end_shows_though_nobody_waits_and_bytes_are_unread() {
+    support::watch_descriptors();
+    // One that is waited for first, and one that is not.
+    for waits in [true, false] {
+        let (ours, mut peer) = pair().await;
+        peer.write_all(b"unread").await.unwrap();
+        if waits {
+            within(ours.readable()).await.unwrap();
+        }
+        assert!(!ours.is_read_closed());
+        peer.shutdown().await.unwrap();
+        let ended = async {
+            while !ours.is_read_closed() {
+                evenkeel::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        within(ended).await;
+        assert!(!peer.is_read_closed());
+    }
+}
+
+#[evenkeel::test]
 async fn what_the_peer_takes_shows_in_the_send_queue() {
     support::watch_descriptors();
     let (ours, mut peer) = pair().await;

@@ -192,6 +192,14 @@ impl Socket {
         looked.is_ok()
     }
 
+    /// Whether the peer has ended its direction, or the connection is broken, as far as events say.
+    pub fn has_ended(&self) -> bool {
+        match self {
+            Self::Tcp(stream) => stream.is_read_closed(),
+            Self::Unix(stream) => stream.is_read_closed(),
+        }
+    }
+
     /// Whether there is room to write, as far as the last write and the events after it say.
     pub fn is_writable(&self) -> bool {
         let look = || Ok(());

@@ -159,6 +159,18 @@ macro_rules! stream {
                 $crate::sys::socket::send_queue(self.io.get_ref().as_raw_fd())
             }
 
+            /// Whether the peer has ended its direction of the stream, or the connection is broken,
+            /// as far as events have said. Bytes that came before may be there to be read.
+            ///
+            /// It costs no system call, but for the first call on a stream that nobody has waited
+            /// for: from then on the system reports events, and an end that came before is known
+            /// a moment later.
+            pub fn is_read_closed(&self) -> bool {
+                // If it cannot be watched, whoever waits is told.
+                let _ = self.io.register($crate::io::Interest::READABLE);
+                self.io.readiness().look().ready().is_read_closed()
+            }
+
             /// Reads bytes and leaves them to be read again; waits until there are some.
             ///
             /// Returns 0 at the end of the stream, and if `buf` is empty.

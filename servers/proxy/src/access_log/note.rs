@@ -152,9 +152,14 @@ impl Note {
         set(&self.connected_us, self.began.elapsed());
     }
 
-    /// The head of the answer is there, or is one of the proxy's.
-    pub fn answered(&self, status: u16) {
+    /// The proxy itself answers this.
+    pub fn said(&self, status: u16) {
         self.status.store(status, Ordering::Relaxed);
+    }
+
+    /// The head of the server's answer is there.
+    pub fn answered(&self, status: u16) {
+        self.said(status);
         set(&self.answered_us, self.began.elapsed());
     }
 

@@ -187,7 +187,7 @@ pub(super) fn note(front: &Front, taken: &Taken) -> Option<Box<Note>> {
 /// Notes how a request is refused.
 fn refused(note: Option<&Note>, refusal: &Refusal) {
     if let Some(note) = note {
-        note.answered(refusal.status);
+        note.said(refusal.status);
         note.bytes_out.add(refusal.write(false).len() as u64);
     }
 }
@@ -324,7 +324,7 @@ impl Answering {
         };
         let sent = timeout(front.config.timeouts.body, sent).await;
         if let Some(note) = note {
-            note.answered(self.reply.status);
+            note.said(self.reply.status);
             note.bytes_out.add(text.len() as u64);
             if matches!(sent, Ok(Ok(()))) {
                 note.whole();

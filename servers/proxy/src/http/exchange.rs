@@ -14,10 +14,11 @@
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use evenkeel::Class;
-use evenkeel::time::Instant;
+use evenkeel::time::{Instant, sleep};
 
 use super::answer::{Answer, read_answer};
 use super::body::{Broken, Target, Transfer};
@@ -123,8 +124,12 @@ pub(super) async fn exchange(mut client: Client<'_>, plan: &Plan) -> Result<End,
     loop {
         let began = plan.note.as_ref().map(|_| Instant::now());
         let wanted = wanted(repeats);
-        let dialled = dial(pool, plan.key, client.ends, wanted, &mut tried);
-        let dialled = dialled.await.map_err(|error| {
+        let dialled = tokio::select! {
+            biased;
+            dialled = dial(pool, plan.key, client.ends, wanted, &mut tried) => dialled,
+            () = gone(client.stream) => return Ok(End::Close),
+        };
+        let dialled = dialled.map_err(|error| {
             client.front.complain_of(plan.route, &error);
             no_server()
         })?;
@@ -156,6 +161,16 @@ pub(super) async fn exchange(mut client: Client<'_>, plan: &Plan) -> Result<End,
             continue;
         }
         return refused(fault, client.front, plan, server);
+    }
+}
+
+/// Until a client has gone whose request waits for a server. By HTTP/1.1 that looks like the end of
+/// its direction.
+async fn gone(stream: &Stream) {
+    /// How often it is looked, as no event says it while nobody reads.
+    const LOOK: Duration = Duration::from_millis(100);
+    while !stream.socket().has_ended() {
+        sleep(LOOK).await;
     }
 }
 

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::support::frames::{Frames, HEADERS};
 use super::support::{Authority, Origin, Proxy, Reply, Trust, until, web};
 
 /// A log `main` that goes there, and a listener with it.
@@ -107,6 +108,36 @@ fn says_all(first: &Value) {
         "{first}"
     );
     assert_eq!(first["whole"], true);
+}
+
+#[test]
+fn answers_of_the_proxy_itself_have_no_time_of_a_server() {
+    let origin = Origin::raw(|mut stream, _, _| drop(stream.read_to_end(&mut Vec::new())));
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("log");
+    let to = format!("file:{}", file.display());
+    let config = logging(&to, "format = \"json\"", &origin);
+    let route = "[[listener.web.route]]\npath_is = \"/fixed\"\nanswer = { status = 403 }\n";
+    let times = "[pool.app]\ntimeouts.answer = \"100ms\"\n";
+    let proxy = Proxy::start(&config.replace("[pool.app]\n", &format!("{route}{times}")));
+    for (line, (path, status)) in [("/", 504), ("/fixed", 403)].into_iter().enumerate() {
+        assert_eq!(proxy.connect().get(path).status, status);
+        let line: Value = serde_json::from_str(&lines(&file, line + 1)[line]).unwrap();
+        assert_eq!(
+            (&line["status"], &line["answer_us"]),
+            (&status.into(), &0.into()),
+            "{line}"
+        );
+    }
+    let mut two = Frames::connect(proxy.address("web"), &[]);
+    two.get(1, &[]);
+    two.until(HEADERS);
+    let line: Value = serde_json::from_str(&lines(&file, 3)[2]).unwrap();
+    assert_eq!(
+        (&line["status"], &line["answer_us"]),
+        (&504.into(), &0.into()),
+        "{line}"
+    );
 }
 
 #[test]

@@ -241,6 +241,42 @@ fn who_finds_no_room_waits_in_order_up_to_a_limit() {
 }
 
 #[test]
+fn the_request_of_a_client_that_leaves_the_queue_is_not_sent() {
+    let (release, held) = channel::<()>();
+    let held = Mutex::new(held);
+    let origin = Origin::http(move |asked| {
+        held.lock().unwrap().recv_timeout(LIMIT).unwrap();
+        Reply::text(&asked.line)
+    });
+    let proxy = Proxy::start(&(web("", "", &[&origin]) + "connections_max = 1\n"));
+    let mut clients: Vec<Client> = Vec::new();
+    for number in 0..4 {
+        let mut client = proxy.connect();
+        // One of them has more to say, and one a body on its way.
+        let (method, more) = match number {
+            1 => ("GET", "\r\nGET /more HTTP/1.1\r\nHost: a\r\n\r\n"),
+            2 => ("POST", "Content-Length: 100\r\n\r\npart"),
+            _ => ("GET", "\r\n"),
+        };
+        client.send(format!("{method} /{number} HTTP/1.1\r\nHost: a\r\n{more}"));
+        clients.push(client);
+        until("it is under way, or waits", || {
+            origin.asked().len() == 1 && proxy.stat("app/BACKEND", "qcur") == number
+        });
+    }
+    // Without a reset, and so that the last one, which stays, is the only one that waits.
+    drop(clients.drain(1..3));
+    until("they do not wait any more", || {
+        proxy.stat("app/BACKEND", "qcur") == 1 && proxy.stat("web/FRONTEND", "scur") == 2
+    });
+    for (client, path) in clients.iter_mut().zip(["/0", "/3"]) {
+        release.send(()).unwrap();
+        assert_eq!(client.answer().text(), format!("GET {path}"));
+    }
+    assert_eq!(origin.asked().len(), 2);
+}
+
+#[test]
 fn nobody_waits_for_longer_than_the_queue_says() {
     let (release, held) = channel::<()>();
     let held = Mutex::new(held);

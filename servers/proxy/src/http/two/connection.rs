@@ -358,7 +358,7 @@ fn begin(
         Ok(Planned::Answer(answering)) => {
             front.counters.answered.one();
             if let Some(note) = &note {
-                note.answered(answering.reply.status);
+                note.said(answering.reply.status);
                 note.whole();
             }
             answer(respond, &answering.reply, answering.is_for_head);
@@ -383,7 +383,7 @@ fn begin(
             let refusals = &front.counters.refusals;
             refusals.note(client, refusal.status, why, asked.as_bytes());
             if let Some(note) = &note {
-                note.answered(refusal.status);
+                note.said(refusal.status);
             }
             let is_grpc = request::is_grpc(&super::answer::lines(&parts.headers));
             refuse(respond, &refusal, parts.method == Method::HEAD, is_grpc);
@@ -418,7 +418,7 @@ impl Stream {
             Timed::new(exchange.as_mut(), plan.note.as_deref()).await
         };
         if let (Err(refusal), Some(note)) = (&end, &plan.note) {
-            note.answered(refusal.status);
+            note.said(refusal.status);
         }
         call.reply.finish(end, &plan);
     }
