@@ -44,11 +44,11 @@ impl Silence {
 
     const LOOKS: u32 = 2;
 
-    /// Notes how many bytes have been passed on in all, and how many the peers have taken of the
-    /// send buffers since the last look. Returns whether it has been silent for long.
-    pub fn is_long(&mut self, moved: u64, taken: u64) -> bool {
+    /// Notes how many bytes have been passed on in all, and whether something else speaks for it that
+    /// it is not silent. Returns whether it has been silent for long.
+    pub fn is_long(&mut self, moved: u64, is_busy: bool) -> bool {
         let before = std::mem::replace(&mut self.moved, moved);
-        self.looks = match moved == before && taken == 0 {
+        self.looks = match moved == before && !is_busy {
             true => self.looks + 1,
             false => 0,
         };
@@ -83,7 +83,9 @@ pub async fn both(one: Side<'_>, other: Side<'_>, config: &Listener) -> io::Resu
         if let Ok(result) = result {
             return result;
         }
-        if silence.is_long(moved, taken.iter_mut().map(|taken| taken()).sum()) {
+        // Both are asked, so that each begins with what it has now.
+        let taken: u64 = taken.iter_mut().map(|taken| taken()).sum();
+        if silence.is_long(moved, taken > 0) {
             return Err(io::ErrorKind::TimedOut.into());
         }
     }
@@ -143,11 +145,11 @@ mod tests {
             Silence::look(Duration::from_secs(300)),
             Duration::from_secs(150)
         );
-        assert!(!silence.is_long(0, 0));
-        assert!(!silence.is_long(5, 0), "bytes");
-        assert!(!silence.is_long(5, 0));
-        assert!(!silence.is_long(5, 1), "the peers take some");
-        assert!(!silence.is_long(5, 0));
-        assert!(silence.is_long(5, 0));
+        assert!(!silence.is_long(0, false));
+        assert!(!silence.is_long(5, false), "bytes");
+        assert!(!silence.is_long(5, false));
+        assert!(!silence.is_long(5, true), "something speaks for it");
+        assert!(!silence.is_long(5, false));
+        assert!(silence.is_long(5, false));
     }
 }

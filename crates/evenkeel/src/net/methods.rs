@@ -144,8 +144,8 @@ macro_rules! stream {
             }
 
             /// How many bytes are in the socket's send queue: written, and not acknowledged by the
-            /// peer. On a Unix socket it is the memory of what the peer has not read, which is
-            /// more.
+            /// peer's system. On a Unix socket it is, on Linux, the memory of what the peer has not
+            /// read, which is more; elsewhere it may be 0.
             ///
             /// If nothing is written meanwhile, a smaller number later shows that the peer takes
             /// some. Nothing else may show it for long: the system says that there is room to write

@@ -147,6 +147,10 @@ impl Transfer<'_> {
             }
             let of_head = (head.len() as u64).saturating_sub(seen - moved).min(moved);
             let (is_full, taken) = (!to.is_writable(), taken());
+            match is_full {
+                true => self.to.patience.note(look),
+                false => self.patience.note(look),
+            }
             self.patience.moved(moved - of_head);
             self.to.patience.moved(moved);
             self.to.patience.taken(taken);
@@ -154,10 +158,10 @@ impl Transfer<'_> {
             let moves = moved > 0 || is_full != was_full || (is_full && taken > 0);
             silent = if moves { Duration::ZERO } else { silent + look };
             was_full = is_full;
-            if is_full && self.to.patience.stood(look, silent) {
+            if is_full && self.to.patience.is_over(silent) {
                 return Err(Broken::To);
             }
-            if !is_full && self.patience.stood(look, silent) {
+            if !is_full && self.patience.is_over(silent) {
                 return Err(Broken::From(io::ErrorKind::TimedOut.into()));
             }
         }

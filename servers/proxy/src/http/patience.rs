@@ -60,14 +60,21 @@ impl Patience {
     /// Notes that a peer has taken so many bytes of a buffer, in which there is no room yet for
     /// others.
     pub(super) fn taken(&mut self, bytes: u64) {
-        self.ahead += bytes;
-        self.credit(bytes);
+        let gained = self.credit(bytes);
+        if let Some(rate) = self.rate {
+            // No more than they have given back, as bytes may be others' or memory.
+            let bought = gained.as_nanos() * u128::from(rate.get()) / 1_000_000_000;
+            self.ahead += u64::try_from(bought).unwrap_or(bytes).min(bytes);
+        }
     }
 
-    fn credit(&mut self, bytes: u64) {
+    /// Returns how much time is given back.
+    fn credit(&mut self, bytes: u64) -> Duration {
+        let before = self.left;
         if let Some(rate) = self.rate {
-            self.left = self.time.min(self.left + worth(bytes, rate));
+            self.left = self.time.min(before + worth(bytes, rate));
         }
+        self.left - before
     }
 
     /// Waits for this as long as there is time. What is ready at once is not waited for, and costs
@@ -125,14 +132,8 @@ impl Patience {
         }
     }
 
-    /// Notes that it was waited for, and that nothing has moved for so long. Returns whether the
-    /// time is up.
-    pub(super) fn stood(&mut self, waited: Duration, silent: Duration) -> bool {
-        self.note(waited);
-        self.is_over(silent)
-    }
-
-    fn is_over(&self, silent: Duration) -> bool {
+    /// Whether the time is up, if nothing has moved for so long.
+    pub(super) fn is_over(&self, silent: Duration) -> bool {
         match self.rate {
             Some(_) => self.left.is_zero(),
             None => silent >= self.time,
@@ -144,7 +145,8 @@ impl Patience {
         self.time.min(other.time) / LOOKS
     }
 
-    fn note(&mut self, waited: Duration) {
+    /// Notes that it was waited for, for so long.
+    pub(super) fn note(&mut self, waited: Duration) {
         if self.rate.is_some() {
             self.left = self.left.saturating_sub(waited);
         }
@@ -184,15 +186,18 @@ mod tests {
         let (second, quarter) = (Duration::from_secs(1), Duration::from_secs(8));
         let mut patience = Patience::in_all(Duration::from_secs(30), 500);
         assert_eq!(patience.look(&Patience::each(second * 32)), second * 15 / 2);
-        assert!(!patience.stood(second * 29, Duration::ZERO));
+        patience.note(second * 29);
+        assert!(!patience.is_over(Duration::ZERO));
         patience.moved(500);
-        assert!(!patience.stood(second, Duration::ZERO));
-        assert!(patience.stood(second, Duration::ZERO));
-        let mut patience = Patience::each(second * 32);
+        patience.note(second);
+        assert!(!patience.is_over(Duration::ZERO));
+        patience.note(second);
+        assert!(patience.is_over(Duration::ZERO));
+        let patience = Patience::each(second * 32);
         for looks in 1..4 {
-            assert!(!patience.stood(quarter, quarter * looks));
+            assert!(!patience.is_over(quarter * looks));
         }
-        assert!(patience.stood(quarter, quarter * 4));
+        assert!(patience.is_over(quarter * 4));
     }
 
     #[test]
@@ -214,6 +219,12 @@ mod tests {
         assert_eq!(patience.left, Duration::from_secs(22));
         patience.moved(700);
         assert_eq!(patience.left, Duration::from_secs(23));
+        // What gives back no time makes room for nothing.
+        patience.taken(1_000_000);
+        assert_eq!(patience.left, Duration::from_secs(30));
+        patience.note(Duration::from_secs(20));
+        patience.moved(3_500 + 500);
+        assert_eq!(patience.left, Duration::from_secs(11));
     }
 
     /// For how long somebody is waited for who takes this, quarter by quarter.

@@ -6,8 +6,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use ::http::HeaderMap;
+use rustix::net::sockopt::set_socket_recv_buffer_size;
 
-use super::support::frames::{DATA, Frames, WINDOW_UPDATE};
+use super::support::frames::{DATA, END_HEADERS, Frames, HEADERS, WINDOW_UPDATE, block};
 use super::support::two::{TwoClient, run};
 use super::support::{Authority, Client, Origin, Proxy, Reply, Trust, pattern, web};
 
@@ -15,15 +16,15 @@ use super::support::{Authority, Client, Origin, Proxy, Reply, Trust, pattern, we
 const LENGTH: usize = 30_000_000;
 
 /// How long a peer may stand still.
-const TIMES: &str = "timeouts = { body = \"2s\", idle = \"2s\" }\n";
+const TIMES: &str = "timeouts = { body = \"4s\", idle = \"4s\" }\n";
 
 /// For so long it takes little.
-const SLOW: Duration = Duration::from_secs(6);
+const SLOW: Duration = Duration::from_secs(9);
 
 /// What it takes at once: as much as opens its window again.
 const PART: usize = 64 * 1_024;
 
-const PAUSE: Duration = Duration::from_millis(200);
+const PAUSE: Duration = Duration::from_millis(300);
 
 /// A peer that takes little for a while: what is read through it comes slowly first.
 struct Slow<S> {
@@ -143,25 +144,80 @@ fn so_does_one_by_http2() {
 }
 
 #[test]
+fn so_does_one_of_a_tunnel() {
+    let origin = Origin::raw(|mut stream, _, _| {
+        let _ = stream.read(&mut [0; 4_096]).unwrap();
+        let head =
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n";
+        stream.write_all(head.as_bytes()).unwrap();
+        // Its client says whether all has come.
+        let _ = stream.write_all(&pattern(LENGTH));
+    });
+    let proxy = Proxy::start(&web(TIMES, "", &[&origin]));
+    let stream = Slow::new(proxy.connect().stream);
+    let mut client = Frames::over(stream, &[(4, 1 << 30)]);
+    client.frame(WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes());
+    let connect = block("CONNECT", &[(":protocol", "other")]);
+    client.frame(HEADERS, END_HEADERS, 1, &connect);
+    let mut body = Vec::new();
+    while body.len() < LENGTH {
+        body.extend(client.until(DATA).payload);
+    }
+    assert!(body == pattern(LENGTH));
+}
+
+/// The end of an answer waits in buffers long after it was given to them, and its connection has no
+/// request any more.
+#[test]
+fn the_end_of_an_answer_by_http2_outlasts_the_time_between_requests() {
+    let length = 3_000_000;
+    let origin = Origin::http(move |_| {
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+        Reply::Go([head.as_bytes(), &pattern(length)].concat())
+    });
+    let times = "timeouts = { body = \"4s\", keep_alive = \"100ms\" }\n";
+    let proxy = Proxy::start(&web(times, "", &[&origin]));
+    let stream = Slow::new(proxy.connect().stream);
+    let mut client = Frames::over(stream, &[(4, 1 << 30)]);
+    client.frame(WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes());
+    client.get(1, &[]);
+    let mut body = Vec::new();
+    while body.len() < length {
+        body.extend(client.until(DATA).payload);
+        // As clients do.
+        client.frame(WINDOW_UPDATE, 0, 0, &1_u32.to_be_bytes());
+    }
+    assert!(body == pattern(length));
+    // A GOAWAY is behind it.
+    client.ended();
+}
+
+#[test]
 fn so_does_one_of_tcp() {
     let origin = Origin::raw(|mut stream, _, _| {
         // Its client says whether all has come.
         let _ = stream.write_all(&pattern(LENGTH));
     });
     let config = web(TIMES, "", &[&origin]).replace("\"http\"", "\"tcp\"");
-    for splices in ["splice = true\n", "splice = false\n"] {
-        let config = config.replace(TIMES, &format!("{TIMES}{splices}"));
-        let proxy = Proxy::start(&config);
-        let mut client = Client::over(Slow::new(proxy.connect().stream));
-        assert!(client.rest() == pattern(LENGTH), "{splices}");
-    }
+    std::thread::scope(|scope| {
+        for splices in ["splice = true\n", "splice = false\n"] {
+            let config = config.replace(TIMES, &format!("{TIMES}{splices}"));
+            scope.spawn(move || {
+                let proxy = Proxy::start(&config);
+                let mut client = Client::over(Slow::new(proxy.connect().stream));
+                assert!(client.rest() == pattern(LENGTH), "{splices}");
+            });
+        }
+    });
 }
 
-const UPLOAD: usize = 2_000_000;
+const UPLOAD: usize = 2_400_000;
 
-/// A server that takes an upload slowly, and a listener and pool that wait for two seconds.
+/// A server that takes an upload slowly, and a listener and pool that wait for four seconds.
 fn behind_a_slow_server() -> (Origin, Proxy) {
     let origin = Origin::raw(|stream, _, _| {
+        // The upload waits in the proxy's buffer, and not in this one.
+        set_socket_recv_buffer_size(&stream, 2 * PART).unwrap();
         let mut stream = Slow::new(stream);
         let (mut all, mut part) = (Vec::new(), vec![0; PART]);
         // With chunks around it, or without.
@@ -180,7 +236,7 @@ fn behind_a_slow_server() -> (Origin, Proxy) {
         let answer = format!("{head}{}\r\n\r\n{text}", text.len());
         stream.write_all(answer.as_bytes()).unwrap();
     });
-    let times = "timeouts = { answer = \"2s\", body = \"2s\" }";
+    let times = "timeouts = { answer = \"4s\", body = \"4s\" }";
     let proxy = Proxy::start(&web("", times, &[&origin]));
     (origin, proxy)
 }

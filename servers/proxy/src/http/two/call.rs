@@ -243,7 +243,8 @@ async fn once(call: &mut Call<'_>, plan: &Plan, called: Called) -> Result<End, T
                 Whole::Done(done) => done,
                 // Few requests ask for another protocol: the others keep no room for it.
                 Whole::Opened(answer, _) => {
-                    let far = Far::one(&stream, &mut arrived, counters);
+                    let idle = call.front.config.timeouts.idle;
+                    let far = Far::one(&stream, &mut arrived, counters, idle);
                     Box::pin(opened(call, plan, answer, far)).await?
                 }
             };
@@ -277,8 +278,9 @@ async fn once(call: &mut Call<'_>, plan: &Plan, called: Called) -> Result<End, T
             let done = match both(call, plan, lease.server(), sink, awaited).await? {
                 Whole::Done(done) => done,
                 Whole::Opened(answer, back) => {
-                    let window = plan.pool.config.h2.window;
-                    let far = Far::two(&mut body, place.line(), back, window);
+                    let times = &call.front.config.timeouts;
+                    let limits = (plan.pool.config.h2.window, times.idle);
+                    let far = Far::two(&mut body, place.line(), back, limits);
                     Box::pin(opened(call, plan, answer, far)).await?
                 }
             };
@@ -408,10 +410,10 @@ async fn opened(
     let Some(mut down) = reply.begin(answer, false, front, plan)? else {
         return Ok(done(End::Close));
     };
-    up.opens(tunnel::patience());
-    down.opens(tunnel::patience());
-    let tunnel = Tunnel { up, down, far };
     let idle = front.config.timeouts.idle;
+    up.opens(tunnel::patience());
+    down.opens(Patience::each(idle));
+    let tunnel = Tunnel { up, down, far };
     Ok(match tunnel.run(plan, &front.held, idle).await {
         Ok(()) => done(End::Close),
         Err(_) => done(End::Reset),

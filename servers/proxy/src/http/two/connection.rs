@@ -28,7 +28,7 @@ use super::body::PIECE_BYTES;
 use super::call::{Call, exchange, of_client};
 use super::frames::PREFACE;
 use super::gather::Gather;
-use super::held::Line;
+use super::held::{Line, Queue};
 use super::reply::Reply;
 use super::source::Source;
 use super::wire::{Limits, Wire};
@@ -111,7 +111,7 @@ enum Event {
     Flooded,
     Accepted(Option<Result<Asked, h2::Error>>),
     StreamEnded,
-    Look,
+    Look(Queue),
 }
 
 /// Serves a connection until it ends.
@@ -185,6 +185,7 @@ async fn streams(
     // What its streams send is written when all of them that are ready have had their turn, so that
     // many share a call of the system: once it is woken, the connection goes behind them.
     let mut has_waited = true;
+    let now = Instant::now();
     let mut serving = Serving {
         taken,
         front,
@@ -192,15 +193,17 @@ async fn streams(
         tasks: JoinSet::new(),
         is_ending: false,
         is_flooded: false,
-        idle_until: Instant::now() + times.head,
+        idle_until: now + times.head,
+        took: now,
     };
-    let mut looked = Instant::now();
+    let mut looked = now;
     loop {
         let (is_ending, tasks) = (serving.is_ending, &mut serving.tasks);
         let is_alone = tasks.is_empty();
-        let look = match is_alone && line.stood().is_zero() {
+        let look = match is_alone && !line.is_blocked() {
             true => serving.idle_until,
-            false => looked + times.body / LOOKS,
+            // Twice as often as its streams look, which see what is seen here.
+            false => looked + times.body / (2 * LOOKS),
         };
         let accepted = poll_fn(|cx| {
             if !has_waited {
@@ -232,8 +235,7 @@ async fn streams(
             accepted = accepted => Event::Accepted(accepted),
             _ = timer.until(look, pending::<()>()) => {
                 looked = Instant::now();
-                out.look(front.config.body_rate_min);
-                Event::Look
+                Event::Look(out.look(front.config.body_rate_min))
             }
         };
         if let Some(end) = serving.take(event, connection) {
@@ -254,6 +256,8 @@ struct Serving<'a> {
     is_flooded: bool,
     /// When it ends, if there is no request.
     idle_until: Instant,
+    /// When its client has last taken some of what it was sent, if it is ending.
+    took: Instant,
 }
 
 impl Serving<'_> {
@@ -291,16 +295,36 @@ impl Serving<'_> {
                 connection.graceful_shutdown();
                 self.ends();
             }
-            Event::Look if self.line.stood() >= times.body => return Some(End::Reset),
-            Event::Look if self.tasks.is_empty() && Instant::now() >= self.idle_until => {
-                if self.is_ending {
-                    return Some(End::Said);
-                }
-                connection.graceful_shutdown();
-                self.ends();
-            }
-            Event::StreamEnded | Event::Look => {}
+            Event::Look(_) if self.line.stood() >= times.body => return Some(End::Reset),
+            Event::Look(queue) if self.is_idle() => return self.idle(queue, connection),
+            Event::StreamEnded | Event::Look(_) => {}
         }
+        None
+    }
+
+    /// Whether it has had no request for long, and has nothing to send.
+    fn is_idle(&self) -> bool {
+        let has_nothing = self.tasks.is_empty() && !self.line.is_blocked();
+        has_nothing && Instant::now() >= self.idle_until
+    }
+
+    /// Ends it. By then the client may still be taking the last answers, and what it sends to a
+    /// connection that is closed would have the system discard them: so that waits until it has all
+    /// of them, or takes no more.
+    fn idle(&mut self, queue: Queue, connection: &mut Connection<Wire<'_>, Bytes>) -> Option<End> {
+        if !self.is_ending {
+            connection.graceful_shutdown();
+            self.ends();
+            return None;
+        }
+        let now = Instant::now();
+        if queue.takes {
+            self.took = now;
+        }
+        if queue.is_empty || now >= self.took + self.front.config.timeouts.body / LOOKS {
+            return Some(End::Said);
+        }
+        self.idle_until = now + ENDING_MAX;
         None
     }
 
@@ -318,8 +342,10 @@ impl Serving<'_> {
     }
 
     fn ends(&mut self) {
+        let now = Instant::now();
         self.is_ending = true;
-        self.idle_until = Instant::now() + ENDING_MAX;
+        self.took = now;
+        self.idle_until = now + ENDING_MAX;
     }
 
     /// There is no request for the moment.

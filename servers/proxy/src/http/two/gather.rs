@@ -14,7 +14,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::AsyncWrite;
 
-use super::held::Line;
+use super::held::{Line, Queue};
 use crate::counters::Counter;
 use crate::stream::Stream;
 
@@ -220,9 +220,9 @@ impl<'a> Gather<'a> {
     }
 
     /// Has the account of the connection know what the peer has taken; see [`Line::holds`].
-    pub(super) fn look(&self, rate: u64) {
+    pub(super) fn look(&self, rate: u64) -> Queue {
         let queued = self.stream.socket().send_queue();
-        self.line.holds(queued, NonZeroU64::new(rate));
+        self.line.holds(queued, NonZeroU64::new(rate))
     }
 
     /// As [`poll_flush`](Self::poll_flush), for h2, which flushes after each frame.

@@ -86,6 +86,14 @@ pub(super) struct Line {
     pub(super) flooded: Notify,
 }
 
+/// What a look at a socket's send buffer finds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Queue {
+    pub(super) is_empty: bool,
+    /// The peer has taken some since the last look.
+    pub(super) takes: bool,
+}
+
 #[derive(Debug, Default)]
 struct State {
     /// Given to be sent, and not written.
@@ -187,6 +195,11 @@ impl Line {
         self.state().blocked.get_or_insert_with(Instant::now);
     }
 
+    /// Whether something waits for the socket to take it.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.state().blocked.is_some()
+    }
+
     /// For how long the socket has taken nothing.
     pub(super) fn stood(&self) -> Duration {
         let blocked = self.state().blocked;
@@ -195,16 +208,21 @@ impl Line {
 
     /// Notes what the socket's send buffer holds. What its peer has taken of it gives back time at
     /// this rate, or all of it where there is none.
-    pub(super) fn holds(&self, queued: usize, rate: Option<NonZeroU64>) {
+    pub(super) fn holds(&self, queued: usize, rate: Option<NonZeroU64>) -> Queue {
         let mut state = self.state();
         let before = std::mem::replace(&mut state.queued, queued);
         let taken = before.saturating_sub(queued) as u64;
-        state.taken += taken;
         if taken > 0
             && let Some(since) = &mut state.blocked
         {
             let now = Instant::now();
             *since = rate.map_or(now, |rate| now.min(*since + worth(taken, rate)));
+            // Where there is room in the socket, streams wait for windows of their own.
+            state.taken += taken;
+        }
+        Queue {
+            is_empty: queued == 0,
+            takes: taken > 0,
         }
     }
 
@@ -343,7 +361,13 @@ mod tests {
     #[test]
     fn streams_that_wait_share_what_is_taken() {
         let line = Line::new(&Arc::new(All::new(100)), 50);
-        line.holds(10_000, None);
+        line.holds(20_000, None);
+        let (mut nobody, mut one_more) = (line.taken(), line.taken());
+        assert_eq!((nobody(), one_more()), (0, 0));
+        assert!(line.holds(10_000, None).takes);
+        assert_eq!(nobody(), 0, "there is room in the socket");
+        drop((nobody, one_more));
+        line.blocked();
         let (mut one, mut other) = (line.taken(), line.taken());
         assert_eq!((one(), other()), (0, 0));
         line.holds(4_000, None);

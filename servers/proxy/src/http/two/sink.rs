@@ -2,6 +2,7 @@
 
 use std::future::{pending, poll_fn};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ::http::{HeaderMap, HeaderName};
 use bytes::{Buf, Bytes};
@@ -20,6 +21,8 @@ use crate::stream::Stream;
 pub(super) struct Sink<'a> {
     to: To<'a>,
     patience: Patience,
+    /// Where it is said whether it waits for its peer.
+    waits: Option<&'a AtomicBool>,
 }
 
 #[derive(Debug)]
@@ -52,7 +55,7 @@ impl<'a> Sink<'a> {
             is_chunked,
             counter,
         };
-        Self { to, patience }
+        Self::new(to, patience)
     }
 
     /// By HTTP/2.
@@ -61,8 +64,23 @@ impl<'a> Sink<'a> {
         line: &'a Line,
         patience: Patience,
     ) -> Self {
-        let to = To::Two { stream, line };
-        Self { to, patience }
+        Self::new(To::Two { stream, line }, patience)
+    }
+
+    fn new(to: To<'a>, patience: Patience) -> Self {
+        Self {
+            to,
+            patience,
+            waits: None,
+        }
+    }
+
+    /// Says there whether it waits for its peer, for as long as its patience lasts.
+    pub(super) fn telling(self, waits: &'a AtomicBool) -> Self {
+        Self {
+            waits: Some(waits),
+            ..self
+        }
     }
 
     /// Writes the head, if nothing follows it.
@@ -92,7 +110,8 @@ impl<'a> Sink<'a> {
                 self.write(bytes, behind).await
             }
             To::Two { stream, line } => {
-                give(stream, line, &mut self.patience, bytes, is_last).await
+                let (patience, waits) = (&mut self.patience, self.waits);
+                give(stream, line, (patience, waits), bytes, is_last).await
             }
         }
     }
@@ -148,14 +167,6 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Tells what the peer takes of the send buffer of its connection.
-    pub(super) fn taken(&self) -> Box<dyn FnMut() -> u64 + Send + 'a> {
-        match self.to {
-            To::One { stream, .. } => Box::new(stream.socket().taken()),
-            To::Two { line, .. } => Box::new(line.taken()),
-        }
-    }
-
     /// Until the peer wants no more of it.
     pub(super) async fn gone(&mut self) -> io::Error {
         match &mut self.to {
@@ -175,7 +186,8 @@ impl<'a> Sink<'a> {
             return Ok(());
         };
         let mut stream = *stream;
-        let taken = || stream.socket().taken();
+        let waits = self.waits;
+        let taken = || telling(waits, stream.socket().taken());
         let before = Bytes::from(std::mem::take(out));
         let mut left = before.chain(bytes).chain(behind);
         while left.has_remaining() {
@@ -192,11 +204,43 @@ impl<'a> Sink<'a> {
     }
 }
 
+/// Says from the first call on that somebody waits, until this is dropped.
+fn telling<'w>(
+    waits: Option<&'w AtomicBool>,
+    mut taken: impl FnMut() -> u64 + 'w,
+) -> impl FnMut() -> u64 + 'w {
+    let mut waiting = None;
+    move || {
+        if let (Some(waits), None) = (waits, &waiting) {
+            waiting = Some(Waiting::begin(waits));
+        }
+        taken()
+    }
+}
+
+/// Somebody waits. All accesses are `Relaxed`: the flag guards nothing.
+struct Waiting<'w>(&'w AtomicBool);
+
+impl<'w> Waiting<'w> {
+    fn begin(waits: &'w AtomicBool) -> Self {
+        // Relaxed: see the type.
+        waits.store(true, Ordering::Relaxed);
+        Self(waits)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        // Relaxed: see the type.
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
 /// Gives to h2 as much at a time as the windows and the account of the connection allow.
 async fn give(
     stream: &mut SendStream<Bytes>,
     line: &Line,
-    patience: &mut Patience,
+    (patience, waits): (&mut Patience, Option<&AtomicBool>),
     mut bytes: Bytes,
     is_last: bool,
 ) -> io::Result<()> {
@@ -217,7 +261,9 @@ async fn give(
             }
             Ok(stream.capacity())
         };
-        let room = patience.wait_while(line.taken(), room).await?;
+        let room = patience
+            .wait_while(telling(waits, line.taken()), room)
+            .await?;
         let part = bytes.split_to(room.min(wanted));
         patience.moved(part.len() as u64);
         line.given(part.len());
@@ -225,4 +271,22 @@ async fn give(
         stream.send_data(part, ends).map_err(broken)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_told_of_while_it_lasts() {
+        let waits = AtomicBool::new(false);
+        let is_told = || waits.load(Ordering::Relaxed);
+        let mut taken = telling(Some(&waits), || 7);
+        assert!(!is_told());
+        assert_eq!((taken(), taken()), (7, 7));
+        assert!(is_told());
+        drop(taken);
+        assert!(!is_told());
+        assert_eq!(telling(None, || 7)(), 7);
+    }
 }

@@ -11,6 +11,7 @@
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ::http::request::Parts;
@@ -54,10 +55,11 @@ const KEY_BYTES: usize = 16;
 const PROTOCOL_BYTES_MAX: usize = 64;
 
 /// Whom nothing else ends is ended when nothing has come in either direction for `timeouts.idle`.
-/// This is for one direction alone.
+/// So is a peer who takes nothing for so long of what waits for it. This is for what comes in one
+/// direction alone.
 const ONE_DIRECTION_MAX: Duration = Duration::from_secs(24 * 3_600);
 
-/// The time of each side of a tunnel.
+/// The time of who sends in one direction of a tunnel.
 pub(super) fn patience() -> Patience {
     Patience::each(ONE_DIRECTION_MAX)
 }
@@ -203,10 +205,13 @@ impl<'t> Far<'t> {
         stream: &'t Stream,
         arrived: &'t mut BytesMut,
         counters: &'t OfServer,
+        idle: Duration,
     ) -> Self {
         let (framing, counter) = (Framing::Close, &counters.bytes_out);
+        let patience_of_sink = Patience::each(idle);
+        let (head, counter_in) = (Vec::new(), &counters.bytes_in);
         Self {
-            forth: Sink::one(stream, Vec::new(), false, patience(), &counters.bytes_in),
+            forth: Sink::one(stream, head, false, patience_of_sink, counter_in),
             back: Source::one(stream, arrived, framing, 0, patience(), counter),
         }
     }
@@ -216,10 +221,10 @@ impl<'t> Far<'t> {
         stream: &'t mut SendStream<Bytes>,
         line: &'t Line,
         back: Option<RecvStream>,
-        window: usize,
+        (window, idle): (usize, Duration),
     ) -> Self {
         Self {
-            forth: Sink::two(stream, line, patience()),
+            forth: Sink::two(stream, line, Patience::each(idle)),
             back: match back {
                 Some(back) => Source::two(back, window, patience()),
                 // There is one with each answer.
@@ -240,13 +245,12 @@ impl Tunnel<'_, '_> {
     /// Passes bytes on until both directions have ended, or one is broken off, or nothing comes for
     /// too long.
     pub(super) async fn run(self, plan: &Plan, all: &Arc<All>, idle: Duration) -> io::Result<()> {
-        let Self { up, mut down, far } = self;
-        let Far {
-            mut forth,
-            mut back,
-        } = far;
+        let Self { up, down, far } = self;
+        let Far { forth, mut back } = far;
         let (came, went) = (Counter::default(), Counter::default());
-        let mut taken = [down.taken(), forth.taken()];
+        // Who takes nothing is given up by the patience of what waits for it.
+        let waits = [const { AtomicBool::new(false) }; 2];
+        let (mut forth, mut down) = (forth.telling(&waits[0]), down.telling(&waits[1]));
         let done = {
             // The end of one direction is passed on, and the other one goes on.
             let forth = async {
@@ -264,8 +268,9 @@ impl Tunnel<'_, '_> {
                 if let Ok(done) = timeout(Silence::look(idle), &mut moving).await {
                     break done;
                 }
-                let taken = taken.iter_mut().map(|taken| taken()).sum();
-                if silence.is_long(came.total() + went.total(), taken) {
+                // Relaxed: the flags guard nothing.
+                let waits = waits.iter().any(|waits| waits.load(Ordering::Relaxed));
+                if silence.is_long(came.total() + went.total(), waits) {
                     break Err(io::ErrorKind::TimedOut.into());
                 }
             }
