@@ -44,8 +44,8 @@ impl Silence {
 
     const LOOKS: u32 = 2;
 
-    /// Notes how many bytes have been passed on in all, and whether something else speaks for it that
-    /// it is not silent. Returns whether it has been silent for long.
+    /// Notes how many bytes have been passed on in all, and whether something else shows that it is
+    /// not silent. Returns whether it has been silent for long.
     pub fn is_long(&mut self, moved: u64, is_busy: bool) -> bool {
         let before = std::mem::replace(&mut self.moved, moved);
         self.looks = match moved == before && !is_busy {
