@@ -153,7 +153,7 @@ fn so_does_one_of_a_tunnel() {
         // Its client says whether all has come.
         let _ = stream.write_all(&pattern(LENGTH));
     });
-    let proxy = Proxy::start(&web(TIMES, "", &[&origin]));
+    let proxy = Proxy::start(&web("timeouts.idle = \"3s\"", "", &[&origin]));
     let stream = Slow::new(proxy.connect().stream);
     let mut client = Frames::over(stream, &[(4, 1 << 30)]);
     client.frame(WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes());
@@ -170,7 +170,7 @@ fn so_does_one_of_a_tunnel() {
 /// request any more.
 #[test]
 fn the_end_of_an_answer_by_http2_outlasts_the_time_between_requests() {
-    let length = 3_000_000;
+    let length = 5_000_000;
     let origin = Origin::http(move |_| {
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
         Reply::Go([head.as_bytes(), &pattern(length)].concat())

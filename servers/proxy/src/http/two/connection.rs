@@ -203,7 +203,7 @@ async fn streams(
         let look = match is_alone && !line.is_blocked() {
             true => serving.idle_until,
             // Twice as often as its streams look, which see what is seen here.
-            false => looked + times.body / (2 * LOOKS),
+            false => looked + times.body.min(times.idle) / (2 * LOOKS),
         };
         let accepted = poll_fn(|cx| {
             if !has_waited {
@@ -296,16 +296,12 @@ impl Serving<'_> {
                 self.ends();
             }
             Event::Look(_) if self.line.stood() >= times.body => return Some(End::Reset),
-            Event::Look(queue) if self.is_idle() => return self.idle(queue, connection),
+            Event::Look(queue) if self.tasks.is_empty() && Instant::now() >= self.idle_until => {
+                return self.idle(queue, connection);
+            }
             Event::StreamEnded | Event::Look(_) => {}
         }
         None
-    }
-
-    /// Whether it has had no request for long, and has nothing to send.
-    fn is_idle(&self) -> bool {
-        let has_nothing = self.tasks.is_empty() && !self.line.is_blocked();
-        has_nothing && Instant::now() >= self.idle_until
     }
 
     /// Ends it. By then the client may still be taking the last answers, and what it sends to a
@@ -321,7 +317,7 @@ impl Serving<'_> {
         if queue.takes {
             self.took = now;
         }
-        if queue.is_empty || now >= self.took + self.front.config.timeouts.body / LOOKS {
+        if queue.is_empty || now >= self.took + self.front.config.timeouts.body {
             return Some(End::Said);
         }
         self.idle_until = now + ENDING_MAX;
