@@ -127,7 +127,7 @@ pub(super) async fn exchange(mut client: Client<'_>, plan: &Plan) -> Result<End,
         let dialled = tokio::select! {
             biased;
             dialled = dial(pool, plan.key, client.ends, wanted, &mut tried) => dialled,
-            () = gone(client.stream) => return Ok(End::Close),
+            () = gone(client.stream, pool) => return Ok(End::Close),
         };
         let dialled = dialled.map_err(|error| {
             client.front.complain_of(plan.route, &error);
@@ -164,13 +164,18 @@ pub(super) async fn exchange(mut client: Client<'_>, plan: &Plan) -> Result<End,
     }
 }
 
-/// Until a client has gone whose request waits for a server. By HTTP/1.1 that looks like the end of
-/// its direction.
-async fn gone(stream: &Stream) {
-    /// How often it is looked, as no event says it while nobody reads.
+/// Until a client has gone while requests wait in the pool's queue. By HTTP/1.1 that looks like the
+/// end of its direction, which does no harm where a request need not wait.
+pub(super) async fn gone(stream: &Stream, pool: &Pool) {
+    /// When it is looked for the first time, and after twice as long each time.
     const LOOK: Duration = Duration::from_millis(100);
-    while !stream.socket().has_ended() {
-        sleep(LOOK).await;
+    let mut pause = LOOK;
+    loop {
+        sleep(pause).await;
+        if stream.socket().has_ended() && pool.waiting() > 0 {
+            return;
+        }
+        pause *= 2;
     }
 }
 

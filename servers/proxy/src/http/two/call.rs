@@ -12,7 +12,7 @@ use bytes::BytesMut;
 use evenkeel::time::Instant;
 use h2::RecvStream;
 
-use super::super::exchange::{Client, End, Fault, Plan, no_server, refused, wanted};
+use super::super::exchange::{Client, End, Fault, Plan, gone, no_server, refused, wanted};
 use super::super::framing::Framing;
 use super::super::patience::Patience;
 use super::super::refusal::Refusal;
@@ -29,7 +29,7 @@ use super::upload::{Upload, answered};
 use crate::access_log::Note;
 use crate::compress::Form;
 use crate::counters::Counter;
-use crate::pool::{Dialled, Lease, Server, Wanted, dial, dial_two};
+use crate::pool::{Dialled, Lease, Pool, Server, Wanted, dial, dial_two};
 use crate::server::Front;
 use crate::socket::Ends;
 
@@ -142,7 +142,7 @@ pub(super) async fn exchange(call: &mut Call<'_>, plan: &Plan) -> Result<End, Re
         let called = tokio::select! {
             biased;
             called = reach((front, ends), plan, wanted(repeats), &mut tried) => called?,
-            _ = call.reply.gone() => return Ok(End::Close),
+            () = left(&mut call.reply, pool) => return Ok(End::Close),
         };
         let (lease, is_reused) = match &called {
             Called::One(dialled) => (&dialled.lease, dialled.is_reused),
@@ -187,6 +187,14 @@ pub(super) async fn exchange(call: &mut Call<'_>, plan: &Plan) -> Result<End, Re
             continue;
         }
         return refused(fault, front, plan, &server);
+    }
+}
+
+/// Until the client has gone, or takes its request back.
+async fn left(reply: &mut Reply<'_>, pool: &Pool) {
+    match reply {
+        Reply::One(stream) => gone(stream, pool).await,
+        Reply::Two { .. } => reply.gone().await,
     }
 }
 

@@ -8,6 +8,7 @@
 //! ```
 
 use std::future::{pending, poll_fn};
+use std::num::NonZeroU64;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -23,7 +24,7 @@ use tokio::io::AsyncReadExt;
 
 use super::super::connection::{Planned, linger, note};
 use super::super::exchange::Plan;
-use super::super::patience::LOOKS;
+use super::super::patience::{LOOKS, worth};
 use super::body::PIECE_BYTES;
 use super::call::{Call, exchange, of_client};
 use super::frames::PREFACE;
@@ -256,7 +257,7 @@ struct Serving<'a> {
     is_flooded: bool,
     /// When it ends, if there is no request.
     idle_until: Instant,
-    /// When its client has last taken some of what it was sent, if it is ending.
+    /// When its client has last taken some of what it was sent, or was not waited for.
     took: Instant,
 }
 
@@ -264,6 +265,9 @@ impl Serving<'_> {
     /// Does what is to be done; returns how the connection ends, if it does.
     fn take(&mut self, event: Event, connection: &mut Connection<Wire<'_>, Bytes>) -> Option<End> {
         let times = self.front.config.timeouts;
+        if let Event::Look(queue) = &event {
+            self.took(queue.taken);
+        }
         match event {
             Event::Accepted(Some(Ok((request, respond)))) => self.begin(request, respond),
             Event::Accepted(Some(Err(error))) => {
@@ -308,20 +312,27 @@ impl Serving<'_> {
     /// connection that is closed would have the system discard them: so that waits until it has all
     /// of them, or takes no more.
     fn idle(&mut self, queue: Queue, connection: &mut Connection<Wire<'_>, Bytes>) -> Option<End> {
+        let now = Instant::now();
         if !self.is_ending {
             connection.graceful_shutdown();
             self.ends();
             return None;
         }
-        let now = Instant::now();
-        if queue.takes {
-            self.took = now;
-        }
-        if queue.is_empty || now >= self.took + self.front.config.timeouts.body {
+        let is_late = now >= self.took + self.front.config.timeouts.body;
+        if queue.is_empty || is_late || self.is_flooded {
             return Some(End::Said);
         }
         self.idle_until = now + ENDING_MAX;
         None
+    }
+
+    /// Notes what its client was seen to take, which gives back time as it does to a body.
+    fn took(&mut self, bytes: u64) {
+        let now = Instant::now();
+        let rate = NonZeroU64::new(self.front.config.body_rate_min);
+        if bytes > 0 {
+            self.took = rate.map_or(now, |rate| now.min(self.took + worth(bytes, rate)));
+        }
     }
 
     fn begin(&mut self, request: Request<RecvStream>, respond: SendResponse<Bytes>) {
@@ -338,10 +349,9 @@ impl Serving<'_> {
     }
 
     fn ends(&mut self) {
-        let now = Instant::now();
         self.is_ending = true;
-        self.took = now;
-        self.idle_until = now + ENDING_MAX;
+        self.took = Instant::now();
+        self.idle_until = self.took + ENDING_MAX;
     }
 
     /// There is no request for the moment.
@@ -350,7 +360,8 @@ impl Serving<'_> {
             true => ENDING_MAX,
             false => self.front.config.timeouts.keep_alive,
         };
-        self.idle_until = Instant::now() + time;
+        self.took = Instant::now();
+        self.idle_until = self.took + time;
     }
 }
 

@@ -90,8 +90,8 @@ pub(super) struct Line {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queue {
     pub(super) is_empty: bool,
-    /// The peer has taken some since the last look.
-    pub(super) takes: bool,
+    /// What the peer has taken since the last look.
+    pub(super) taken: u64,
 }
 
 #[derive(Debug, Default)]
@@ -222,7 +222,7 @@ impl Line {
         }
         Queue {
             is_empty: queued == 0,
-            takes: taken > 0,
+            taken,
         }
     }
 
@@ -364,7 +364,7 @@ mod tests {
         line.holds(20_000, None);
         let (mut nobody, mut one_more) = (line.taken(), line.taken());
         assert_eq!((nobody(), one_more()), (0, 0));
-        assert!(line.holds(10_000, None).takes);
+        assert_eq!(line.holds(10_000, None).taken, 10_000);
         assert_eq!(nobody(), 0, "there is room in the socket");
         drop((nobody, one_more));
         line.blocked();

@@ -14,6 +14,7 @@ use super::super::patience::Patience;
 use super::body::{PIECE_BYTES, broken, reset};
 use super::held::Line;
 use crate::counters::Counter;
+use crate::socket::Socket;
 use crate::stream::Stream;
 
 /// Where a body goes.
@@ -160,10 +161,19 @@ impl<'a> Sink<'a> {
     pub(super) async fn shut(&mut self) -> io::Result<()> {
         match &self.to {
             To::One { stream, .. } => {
-                let (mut stream, taken) = (*stream, stream.socket().taken());
+                let mut stream = *stream;
+                let taken = telling(self.waits, stream.socket().taken());
                 self.patience.wait_while(taken, stream.shutdown()).await
             }
             To::Two { .. } => Ok(()),
+        }
+    }
+
+    /// The connection, if it has no other stream.
+    pub(super) fn socket(&self) -> Option<&'a Socket> {
+        match self.to {
+            To::One { stream, .. } => Some(stream.socket()),
+            To::Two { .. } => None,
         }
     }
 

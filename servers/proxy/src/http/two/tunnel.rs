@@ -37,6 +37,7 @@ use super::sink::Sink;
 use super::source::Source;
 use crate::counters::{Counter, OfServer};
 use crate::relay::Silence;
+use crate::socket::Socket;
 use crate::stream::Stream;
 
 /// What is appended to a key before it is digested (RFC 6455).
@@ -250,6 +251,7 @@ impl Tunnel<'_, '_> {
         let (came, went) = (Counter::default(), Counter::default());
         // Who takes nothing is given up by the patience of what waits for it.
         let waits = [const { AtomicBool::new(false) }; 2];
+        let mut taken = [forth.socket(), down.socket()].map(|one| one.map(Socket::taken));
         let (mut forth, mut down) = (forth.telling(&waits[0]), down.telling(&waits[1]));
         let done = {
             // The end of one direction is passed on, and the other one goes on.
@@ -270,7 +272,9 @@ impl Tunnel<'_, '_> {
                 }
                 // Relaxed: the flags guard nothing.
                 let waits = waits.iter().any(|waits| waits.load(Ordering::Relaxed));
-                if silence.is_long(came.total() + went.total(), waits) {
+                let taken = taken.iter_mut().flatten().map(|taken| taken());
+                let is_busy = waits || taken.sum::<u64>() > 0;
+                if silence.is_long(came.total() + went.total(), is_busy) {
                     break Err(io::ErrorKind::TimedOut.into());
                 }
             }
