@@ -103,27 +103,35 @@ struct Moto {
 impl Moto {
     /// `None` if it is not installed.
     fn start() -> Option<Self> {
+        let mut moto = Self::begun()?;
+        until("moto has made a bucket", || {
+            if moto.process.try_wait().unwrap().is_some() {
+                // Somebody has taken the port before it could.
+                moto = Self::begun().unwrap();
+            }
+            let made = moto.put("/recordings");
+            made.is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
+        });
+        Some(moto)
+    }
+
+    fn begun() -> Option<Self> {
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = free.local_addr().unwrap().port();
         drop(free);
         let mut command = Command::new("moto_server");
         command.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
         let started = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let moto = match started {
-            Ok(process) => Self {
+        match started {
+            Ok(process) => Some(Self {
                 process,
                 address: format!("127.0.0.1:{port}"),
-            },
+            }),
             Err(error) => {
                 eprintln!("moto_server cannot be started, so nothing is copied to it: {error}");
-                return None;
+                None
             }
-        };
-        until("moto has made a bucket", || {
-            let made = moto.put("/recordings");
-            made.is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
-        });
-        Some(moto)
+        }
     }
 
     fn put(&self, path: &str) -> std::io::Result<String> {
