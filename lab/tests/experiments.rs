@@ -61,6 +61,29 @@ fn responsive_measures_every_cell() {
 }
 
 #[test]
+fn only_what_is_asked_for_is_measured() {
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("only.json");
+    let only = |text: &str| {
+        let mut command = lab();
+        command.args(["responsive", "--seconds", "0.1", "--rounds", "1"]);
+        command.args(["--peers", "tokio", "--only", text, "--json"]);
+        command.arg(&file).output().expect("the lab starts")
+    };
+    assert!(only(", tokio").status.success());
+    let text = std::fs::read_to_string(&file).expect("the report is written");
+    let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let cells = &report["experiments"][0]["raw"];
+    let cells = cells.as_array().expect("raw figures");
+    assert_eq!(cells.len(), 8);
+    assert!(cells.iter().all(|cell| cell["peer"] == "tokio"));
+    let nothing = only("no such name");
+    assert!(!nothing.status.success());
+    let words = String::from_utf8_lossy(&nothing.stderr);
+    let expected = "no measurement has \"no such name\" in its name";
+    assert!(words.contains(expected), "{words}");
+}
+
+#[test]
 fn services_measures_every_scene() {
     let report = report("services");
     let cells = report["experiments"][0]["raw"]

@@ -96,8 +96,11 @@ pub(crate) fn run(chosen: &[Named], args: &RunArgs) -> Result<()> {
         let brief = experiment.told("Brief: ").filter(|_| lab.is_brief());
         found.notes.extend(brief);
         found.notes.splice(0..0, notes);
+        // Of what was not asked for.
+        found.tables.retain(|table| !table.rows.is_empty());
         experiments.push(found);
     }
+    lab.has_what_was_asked_for()?;
     let title = match chosen {
         [one] => format!("Evenkeel lab: {}", one.name),
         _ => "Evenkeel lab".to_owned(),

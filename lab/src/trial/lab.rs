@@ -7,6 +7,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
@@ -34,6 +36,8 @@ pub(crate) struct Lab {
     pub(crate) rounds_asked: Option<u32>,
     /// What the names of all measurements have in them.
     only: String,
+    /// Some have.
+    has_some: Arc<AtomicBool>,
     started: Instant,
 }
 
@@ -57,6 +61,7 @@ impl Lab {
             seconds: args.seconds,
             rounds_asked: args.rounds,
             only: args.only.clone(),
+            has_some: Arc::default(),
             started: Instant::now(),
         };
         if let Some(rough) = lab.roughness() {
@@ -111,7 +116,22 @@ impl Lab {
 
     /// Whether a measurement of this name is asked for.
     pub(crate) fn asks_for(&self, name: &str) -> bool {
-        name.contains(&self.only)
+        let is_asked = name.contains(&self.only);
+        // Relaxed: the flag guards nothing.
+        self.has_some.fetch_or(is_asked, Ordering::Relaxed);
+        is_asked
+    }
+
+    /// Fails if nothing of what was asked for alone is there.
+    pub(crate) fn has_what_was_asked_for(&self) -> Result<()> {
+        // Relaxed: see above.
+        let is_there = self.only.is_empty() || self.has_some.load(Ordering::Relaxed);
+        is_there.then_some(()).ok_or_else(|| {
+            Error::new(format!(
+                "no measurement has {:?} in its name: run it without --only to see the names",
+                self.only
+            ))
+        })
     }
 
     /// Rounds, in each of which everyone has a turn.
