@@ -6,7 +6,8 @@
 //! - [`socket`]: TCP and Unix sockets behind one type; [`listener`] takes them, with the
 //!   [`congestion`] control that the operator wants.
 //! - [`tls`]: encrypts what they send.
-//! - [`stream`]: a connection of either sort; [`relay`] moves bytes between two of them.
+//! - [`stream`]: a connection of either sort; [`relay`] moves bytes between two of them, until all
+//!   have come or there is [`silence`].
 //! - [`tcp`]: connections that are passed on as they are.
 //! - [`proxy_protocol`]: whose connection it is, told from one proxy to the next.
 //! - [`http`]: heads, bodies and their forwarding.
@@ -49,6 +50,7 @@ pub mod route;
 pub mod runtimes;
 pub mod server;
 pub mod sessions;
+pub mod silence;
 pub mod socket;
 pub mod spare;
 pub mod stream;

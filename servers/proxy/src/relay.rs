@@ -6,7 +6,6 @@
 
 use std::io;
 use std::pin::pin;
-use std::time::Duration;
 
 use evenkeel::net::splice::{Meter, Moved};
 use evenkeel::time::timeout;
@@ -15,6 +14,7 @@ use tokio::io::AsyncWriteExt;
 use crate::config::Listener;
 use crate::counters::Counter;
 use crate::sessions;
+use crate::silence::Silence;
 use crate::stream::Stream;
 
 /// One end of what is relayed.
@@ -26,34 +26,6 @@ pub struct Side<'a> {
     pub begun: Vec<u8>,
     /// Count the bytes that come from it.
     pub from: &'a [&'a Counter],
-}
-
-/// Whether nothing moves.
-#[derive(Debug, Default)]
-pub struct Silence {
-    moved: u64,
-    looks: u32,
-}
-
-impl Silence {
-    /// How often it is looked at, for connections that may be silent for so long, or at most half
-    /// as long again.
-    pub fn look(idle: Duration) -> Duration {
-        idle / Self::LOOKS
-    }
-
-    const LOOKS: u32 = 2;
-
-    /// Notes how many bytes have been passed on in all, and whether something else shows that it is
-    /// not silent. Returns whether it has been silent for long.
-    pub fn is_long(&mut self, moved: u64, is_busy: bool) -> bool {
-        let before = std::mem::replace(&mut self.moved, moved);
-        self.looks = match moved == before && !is_busy {
-            true => self.looks + 1,
-            false => 0,
-        };
-        self.looks >= Self::LOOKS
-    }
 }
 
 /// Moves bytes both ways, as the client's listener has it. The end of one direction is passed on,
@@ -131,25 +103,5 @@ impl Counted<'_> {
                 counter.add(bytes);
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn silence_is_long_after_two_looks() {
-        let mut silence = Silence::default();
-        assert_eq!(
-            Silence::look(Duration::from_secs(300)),
-            Duration::from_secs(150)
-        );
-        assert!(!silence.is_long(0, false));
-        assert!(!silence.is_long(5, false), "bytes");
-        assert!(!silence.is_long(5, false));
-        assert!(!silence.is_long(5, true), "something speaks for it");
-        assert!(!silence.is_long(5, false));
-        assert!(silence.is_long(5, false));
     }
 }

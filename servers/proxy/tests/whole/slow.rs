@@ -112,7 +112,7 @@ fn a_client_that_takes_an_answer_slowly_gets_all_of_it() {
 }
 
 #[test]
-fn so_does_one_over_tls() {
+fn a_client_over_tls_that_takes_an_answer_slowly_gets_all_of_it() {
     let (authority, origin) = (Authority::new("ours"), long());
     let issued = authority.issue("web", &["a.example"]);
     let tls = format!(
@@ -128,7 +128,7 @@ fn so_does_one_over_tls() {
 }
 
 #[test]
-fn so_does_one_by_http2() {
+fn a_client_of_http2_that_takes_an_answer_slowly_gets_all_of_it() {
     let origin = long();
     let proxy = Proxy::start(&web(TIMES, "", &[&origin]));
     let stream = Slow::new(proxy.connect().stream);
@@ -144,7 +144,7 @@ fn so_does_one_by_http2() {
 }
 
 #[test]
-fn so_does_one_of_a_tunnel() {
+fn a_client_that_takes_what_a_tunnel_brings_slowly_gets_all_of_it() {
     let origin = Origin::raw(|mut stream, _, _| {
         let _ = stream.read(&mut [0; 4_096]).unwrap();
         let head =
@@ -193,7 +193,7 @@ fn the_end_of_an_answer_by_http2_outlasts_the_time_between_requests() {
 }
 
 #[test]
-fn so_does_one_of_tcp() {
+fn a_client_of_tcp_that_takes_bytes_slowly_gets_all_of_them() {
     let origin = Origin::raw(|mut stream, _, _| {
         // Its client says whether all has come.
         let _ = stream.write_all(&pattern(LENGTH));
@@ -263,7 +263,7 @@ fn a_server_that_takes_an_upload_slowly_is_waited_for() {
 }
 
 #[test]
-fn so_is_one_for_a_client_of_http2() {
+fn a_server_that_takes_an_upload_of_http2_slowly_is_waited_for() {
     let (_origin, proxy) = behind_a_slow_server();
     run(async {
         let mut client = TwoClient::connect(proxy.address("web")).await;

@@ -138,6 +138,27 @@ fn a_websocket_over_http2_comes_to_a_server_of_http1_and_passes_both_ways() {
 }
 
 #[test]
+fn a_silent_tunnel_ends_though_its_connection_is_busy() {
+    let origin = echo();
+    let proxy = Proxy::start(&web("timeouts.idle = \"500ms\"", "", &[&origin]));
+    run(async {
+        let mut client = TwoClient::connect(proxy.address("web")).await;
+        let (response, _stream) = tunnel(&mut client, "/chat", "websocket").await;
+        let mut incoming = response.unwrap().into_body();
+        let busy = async {
+            loop {
+                let (answer, _) = tunnel(&mut client, "/no", "websocket").await;
+                assert_eq!(answer.unwrap().status(), 403);
+            }
+        };
+        tokio::select! {
+            all = all_of(&mut incoming) => assert!(all.is_err(), "it is reset"),
+            () = busy => unreachable!("it has no end"),
+        }
+    });
+}
+
+#[test]
 fn a_websocket_that_cannot_be_had_is_refused_and_one_that_is_cut_off_ends_so() {
     let (origin, two) = (echo(), TwoOrigin::echo());
     let proxy = Proxy::start(&web("", "", &[&origin]));

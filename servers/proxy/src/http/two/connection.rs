@@ -266,7 +266,7 @@ impl Serving<'_> {
     fn take(&mut self, event: Event, connection: &mut Connection<Wire<'_>, Bytes>) -> Option<End> {
         let times = self.front.config.timeouts;
         if let Event::Look(queue) = &event {
-            self.took(queue.taken);
+            self.note_taken(queue.taken);
         }
         match event {
             Event::Accepted(Some(Ok((request, respond)))) => self.begin(request, respond),
@@ -327,7 +327,7 @@ impl Serving<'_> {
     }
 
     /// Notes what its client was seen to take, which gives back time as it does to a body.
-    fn took(&mut self, bytes: u64) {
+    fn note_taken(&mut self, bytes: u64) {
         let now = Instant::now();
         let rate = NonZeroU64::new(self.front.config.body_rate_min);
         if bytes > 0 {

@@ -293,6 +293,7 @@ async fn drive(
             break;
         }
         server.lines.sweep();
+        // Streams that wait to send go by it; a server may take its time at any rate.
         out.look(0);
         let waits = shared.upgrade().is_some_and(|one| one.state().open > 0);
         silent = if waits && line.read() == read {

@@ -36,7 +36,7 @@ use super::held::{All, Line};
 use super::sink::Sink;
 use super::source::Source;
 use crate::counters::{Counter, OfServer};
-use crate::relay::Silence;
+use crate::silence::Silence;
 use crate::socket::Socket;
 use crate::stream::Stream;
 
