@@ -43,25 +43,36 @@ pub(crate) fn set_option(fd: RawFd, (level, name): Name, value: libc::c_int) -> 
 /// # Errors
 ///
 /// Those of the system call; `Unsupported` where there is none.
+#[cfg(target_os = "linux")]
 pub(crate) fn send_queue(fd: RawFd) -> io::Result<usize> {
-    #[cfg(target_os = "linux")]
-    let queued = {
-        let mut queued: libc::c_int = 0;
-        // SAFETY: this call writes one number of this type, through a pointer to a live one. Any
-        // number may be passed as a descriptor; one of no socket makes the call fail.
-        if unsafe { libc::ioctl(fd, libc::TIOCOUTQ, &raw mut queued) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        queued
-    };
-    #[cfg(target_vendor = "apple")]
-    let queued: libc::c_int = option(fd, (libc::SOL_SOCKET, libc::SO_NWRITE), 0)?;
-    #[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
-    let queued: libc::c_int = {
-        let _ = fd;
-        return Err(io::ErrorKind::Unsupported.into());
-    };
+    let mut queued: libc::c_int = 0;
+    // SAFETY: this call writes one number of this type, through a pointer to a live one. Any number
+    // may be passed as a descriptor; one of no socket makes the call fail.
+    if unsafe { libc::ioctl(fd, libc::TIOCOUTQ, &raw mut queued) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
     Ok(usize::try_from(queued).unwrap_or(0))
+}
+
+/// As on Linux.
+///
+/// # Errors
+///
+/// As on Linux.
+#[cfg(target_vendor = "apple")]
+pub(crate) fn send_queue(fd: RawFd) -> io::Result<usize> {
+    let queued: libc::c_int = option(fd, (libc::SOL_SOCKET, libc::SO_NWRITE), 0)?;
+    Ok(usize::try_from(queued).unwrap_or(0))
+}
+
+/// As on Linux.
+///
+/// # Errors
+///
+/// As on Linux.
+#[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
+pub(crate) fn send_queue(_fd: RawFd) -> io::Result<usize> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// The addresses of a socket and of its peer, as far as it has some that can be shown. The
