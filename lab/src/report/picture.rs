@@ -36,7 +36,7 @@ pub(crate) fn run(args: &PictureArgs) -> Result<()> {
         let what = format!("`{name}` has {plots} plots in {path}");
         Error::new(format!("{what}, and no plot {wanted}"))
     })?;
-    fs::write(&args.out, draw(plot)).map_err(Error::write(&args.out))
+    super::write(&args.out, Ok(draw(plot)))
 }
 
 fn find<'a>(report: &'a Written, path: &Path, wanted: &str) -> Result<&'a WrittenExperiment> {
