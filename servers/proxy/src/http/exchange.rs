@@ -155,7 +155,8 @@ pub(super) async fn exchange(mut client: Client<'_>, plan: &Plan) -> Result<End,
             pool.outcome(index, false);
         }
         let may_repeat = is_reused && plan.is_repeatable && repeats < pool.config.retries.max;
-        if matches!(fault, Fault::Lost(_)) && may_repeat && pool.spend_retry() {
+        // At most once for each connection that was kept, so no budget has to bound it.
+        if matches!(fault, Fault::Lost(_)) && may_repeat {
             server.counters.retries.one();
             repeats += 1;
             continue;

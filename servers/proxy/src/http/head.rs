@@ -247,7 +247,7 @@ impl<'b> Request<'b> {
     /// Whether it has no effects beyond those of one of its kind, so that it may be sent twice.
     pub fn is_repeatable(&self) -> bool {
         let is_idempotent = ["GET", "HEAD", "OPTIONS", "PUT", "DELETE"].contains(&self.method);
-        is_idempotent && self.framing == Framing::None && self.upgrade.is_none()
+        is_idempotent && self.framing == Framing::None
     }
 }
 

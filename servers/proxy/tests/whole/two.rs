@@ -236,6 +236,23 @@ fn what_a_server_refuses_or_did_not_begin_with_is_sent_elsewhere() {
 }
 
 #[test]
+fn a_request_that_a_closing_connection_of_http1_has_lost_is_sent_again() {
+    let origin = Origin::closing_at_the_second();
+    let retries = "retries = { budget_percent = 0, reserve = 0 }";
+    let proxy = Proxy::start(&web("", retries, &[&origin]));
+    run(async {
+        let mut client = TwoClient::connect(proxy.address("web")).await;
+        for _ in 0..3 {
+            let get = request(Method::GET, "/").body(()).unwrap();
+            let (response, _) = client.0.send_request(get, true).unwrap();
+            let answer = whole(response.await.unwrap()).await.unwrap();
+            assert_eq!((answer.status, &answer.body[..]), (200, &b"ok"[..]));
+        }
+    });
+    assert_eq!(proxy.stat("app/s0", "wretr"), 2);
+}
+
+#[test]
 fn a_server_that_says_goodbye_gets_another_connection() {
     let origin = TwoOrigin::echo();
     let proxy = Proxy::start(&web_two("", "", &[&origin]));

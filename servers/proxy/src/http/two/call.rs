@@ -144,9 +144,9 @@ pub(super) async fn exchange(call: &mut Call<'_>, plan: &Plan) -> Result<End, Re
             called = reach((front, ends), plan, wanted(repeats), &mut tried) => called?,
             () = left(&mut call.reply, pool) => return Ok(End::Close),
         };
-        let (lease, is_reused) = match &called {
-            Called::One(dialled) => (&dialled.lease, dialled.is_reused),
-            Called::Two(lease, place) => (lease, place.is_reused()),
+        let (lease, is_reused, is_shared) = match &called {
+            Called::One(dialled) => (&dialled.lease, dialled.is_reused, false),
+            Called::Two(lease, place) => (lease, place.is_reused(), true),
         };
         let (server, index) = (Arc::clone(lease.server()), lease.index());
         if let (Some(note), Some(began)) = (&plan.note, began) {
@@ -180,7 +180,10 @@ pub(super) async fn exchange(call: &mut Call<'_>, plan: &Plan) -> Result<End, Re
         if is_failure {
             pool.outcome(index, false);
         }
-        if may_repeat && repeats < pool.config.retries.max && pool.spend_retry() {
+        let may_repeat = may_repeat && repeats < pool.config.retries.max;
+        // A shared connection may lose many requests at once. A kept one loses one, and no other
+        // kept one is tried, so no budget has to bound that.
+        if may_repeat && (!is_shared || pool.spend_retry()) {
             server.counters.retries.one();
             repeats += 1;
             tried.push(index);

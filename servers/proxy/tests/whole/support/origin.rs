@@ -81,6 +81,23 @@ impl Origin {
         Self::http(move |_| Reply::text(name))
     }
 
+    /// Answers one request of each connection, and closes it at the next one.
+    pub(crate) fn closing_at_the_second() -> Self {
+        Self::raw(|mut stream, _, asked| {
+            let mut buffer = Vec::new();
+            for number in 0..2 {
+                let Ok(Some(request)) = request(&mut stream, &mut buffer) else {
+                    return;
+                };
+                asked.lock().unwrap().push(request);
+                if number == 0 {
+                    let text = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+                    stream.write_all(text).unwrap();
+                }
+            }
+        })
+    }
+
     /// Does this with each connection, which ends with it.
     pub(crate) fn raw(
         serve: impl Fn(TcpStream, usize, &Mutex<Vec<Asked>>) + Send + Sync + 'static,
