@@ -203,6 +203,33 @@ fn proxy_measures_every_scenario() {
 }
 
 #[test]
+fn proxy_measures_the_program_that_is_asked_for() {
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let [program, file] = ["own-proxy", "own-proxy.json"].map(|name| directory.join(name));
+    let lab_path = env!("CARGO_BIN_EXE_evenkeel-lab");
+    let started = directory.join("own-proxy.started");
+    let _ = std::fs::remove_file(&started);
+    let mark = format!("[ \"$1\" = run ] && touch '{}'", started.display());
+    let script = format!("#!/bin/sh\n{mark}\nexec '{lab_path}' evenkeel-proxy \"$@\"\n");
+    std::fs::write(&program, script).expect("the script is written");
+    let run = || {
+        let mut command = lab();
+        command.args(["proxy", "--seconds", "0.1", "--rounds", "1"]);
+        command.args(["--only", "kept connections, evenkeel-proxy", "--proxy"]);
+        command.arg(&program).arg("--json").arg(&file);
+        command.output().expect("the lab starts")
+    };
+    let words = String::from_utf8_lossy(&run().stderr).into_owned();
+    assert!(words.contains("does not run"), "{words}");
+    let all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&program, all).expect("it may be run");
+    assert!(run().status.success());
+    assert!(started.exists());
+    let text = std::fs::read_to_string(&file).expect("the report is written");
+    assert!(text.contains("evenkeel-proxy: the program"), "{text}");
+}
+
+#[test]
 fn cameras_measures_each_server() {
     let report = report("cameras");
     let samples = report["experiments"][0]["raw"].as_array();

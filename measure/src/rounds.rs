@@ -67,9 +67,16 @@ fn run<C, T, E>(
     Ok(figures)
 }
 
-/// The order of `count` candidates in a round. Each order is followed by its reverse, and the next
-/// order starts with the next candidate.
-fn order(round: usize, count: usize) -> Vec<usize> {
+/// The order of `count` candidates in a round, for who measures by other means than [`alternate`].
+/// Each order is followed by its reverse, and the next order starts with the next candidate.
+///
+/// # Examples
+///
+/// ```
+/// let orders = [0, 1, 2].map(|round| evenkeel_measure::rounds::order(round, 3));
+/// assert_eq!(orders, [[0, 1, 2], [2, 1, 0], [1, 2, 0]]);
+/// ```
+pub fn order(round: usize, count: usize) -> Vec<usize> {
     let mut order: Vec<_> = (0..count).collect();
     order.rotate_left(round / 2 % count.max(1));
     if round % 2 == 1 {

@@ -30,6 +30,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     let company = Company::muster();
     company.missing.iter().for_each(|line| lab.progress(line));
     let mut notes = company.missing.clone();
+    notes.extend(servers::told(lab)?);
     let origins = lab.helper(&["origins"])?;
     let behind = Behind {
         http: origins.address("http")?,

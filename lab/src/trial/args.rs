@@ -29,6 +29,10 @@ pub(crate) struct RunArgs {
         hide_default_value = true
     )]
     pub(crate) only: String,
+    /// The program evenkeel-proxy to measure in `proxy`, such as the one that `cargo xtask trained`
+    /// builds; without it the one that is built into the lab.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) proxy: Option<PathBuf>,
     /// Whom to measure beside evenkeel.
     #[arg(
         long,

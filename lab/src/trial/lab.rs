@@ -5,7 +5,7 @@ use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,6 +34,8 @@ pub(crate) struct Lab {
     /// Seconds of each measurement; `None` in brief.
     pub(crate) seconds: Option<Duration>,
     pub(crate) rounds_asked: Option<u32>,
+    /// The program evenkeel-proxy, if it is not the one in the lab.
+    pub(crate) proxy: Option<PathBuf>,
     /// What the names of all measurements have in them.
     only: String,
     /// Some have.
@@ -60,6 +62,7 @@ impl Lab {
             chooses_places: args.pin == Pin::Auto,
             seconds: args.seconds,
             rounds_asked: args.rounds,
+            proxy: args.proxy.clone(),
             only: args.only.clone(),
             has_some: Arc::default(),
             started: Instant::now(),

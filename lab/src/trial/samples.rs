@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use evenkeel_measure::rounds::order;
 use serde_json::{Map, Value, json};
 
 use super::figures::{self, Column, Figured};
@@ -20,8 +21,8 @@ pub(crate) struct Sample<K, F> {
 pub(crate) struct Samples<K, F>(pub(crate) Vec<Sample<K, F>>);
 
 impl<K: Copy + PartialEq, F> Samples<K, F> {
-    /// Measures every case in every round, and tells these columns of each as it goes. One that
-    /// fails is reported, and stops no other.
+    /// Measures every case in every round, each round in another order, and tells these columns of
+    /// each as it goes. One that fails is reported, and stops no other.
     pub(crate) fn measure(
         lab: &Lab,
         rounds: u32,
@@ -40,7 +41,9 @@ impl<K: Copy + PartialEq, F> Samples<K, F> {
             .collect();
         let mut samples = Vec::new();
         for round in 0..rounds {
-            for &key in &asked {
+            // None always follows the same other one, which may leave the machine otherwise.
+            for index in order(round as usize, asked.len()) {
+                let key = asked[index];
                 let found = measure(key).map_err(|error| error.to_string());
                 let words = found.as_ref().map_or_else(Clone::clone, words);
                 lab.progress(&format!("{}: {words}", name(key)));

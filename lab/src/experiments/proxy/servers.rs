@@ -146,8 +146,8 @@ impl By {
     fn command(self, lab: &Lab, directory: &Path) -> Command {
         match self {
             By::Ours { .. } => {
-                let mut command = lab.lineup.lab();
-                command.args(["evenkeel-proxy", "run"]);
+                let mut command = our_program(lab);
+                command.arg("run");
                 command
             }
             By::Haproxy { .. } => {
@@ -162,6 +162,29 @@ impl By {
             }
         }
     }
+}
+
+/// The program evenkeel-proxy, without what it is to do.
+fn our_program(lab: &Lab) -> Command {
+    if let Some(program) = &lab.proxy {
+        return Command::new(program);
+    }
+    let mut command = lab.lineup.lab();
+    command.arg("evenkeel-proxy");
+    command
+}
+
+/// The program that was asked for instead of the one in the lab, as a line.
+pub(super) fn told(lab: &Lab) -> Result<Option<String>> {
+    let Some(program) = &lab.proxy else {
+        return Ok(None);
+    };
+    let program = program.display().to_string();
+    if process::answers(&program, "--version") {
+        return Ok(Some(format!("evenkeel-proxy: the program {program}")));
+    }
+    let what = "does not run, or is no evenkeel-proxy: `cargo xtask trained` builds one";
+    Err(Error::new(format!("{program} {what}")))
 }
 
 /// The module of nginx that passes on bytes, where a package has put it.
