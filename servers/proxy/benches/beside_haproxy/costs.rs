@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use evenkeel_measure::rounds::alternate;
 
-use super::clients::{Load, run};
+use super::clients::{Load, Reached, run};
 use super::proxies::{Kind, Machine, Proxy};
 use super::rows::Rows;
 use super::{Plan, Result};
@@ -88,13 +88,12 @@ fn rows(plan: &Plan<'_>, what: &str, kinds: &[Kind], loads: &[Row]) -> Result<Ro
     }
     let proxies = kinds.iter().map(|&kind| plan.machine.start(kind));
     let proxies = proxies.collect::<Result<Vec<_>>>()?;
-    let share = plan.rounds.sample(Duration::from_secs(1)).as_secs_f64();
     for &&(name, load, times, targets) in &loads {
         if matches!(load, Load::Two) && Command::new(H2LOAD).arg("--version").output().is_err() {
             eprintln!("{name} is not measured: {H2LOAD} is missing, which nghttp2-client brings");
             continue;
         }
-        let times = ((times as f64 * share) as usize).max(1);
+        let times = scaled(times, plan);
         for proxy in &proxies {
             measured(proxy, load, times / 4 + 1)?;
         }
@@ -108,8 +107,20 @@ fn rows(plan: &Plan<'_>, what: &str, kinds: &[Kind], loads: &[Row]) -> Result<Ro
     Ok(rows)
 }
 
+/// How often each client asks over its kept connection in a measurement.
+pub(crate) fn times_kept(plan: &Plan<'_>) -> usize {
+    let kept = OPERATIONS.iter().find(|row| matches!(row.1, Load::Kept));
+    kept.map_or(1, |row| scaled(row.2, plan))
+}
+
+/// As many as the samples are longer or shorter than by themselves.
+fn scaled(times: usize, plan: &Plan<'_>) -> usize {
+    let share = plan.rounds.sample(Duration::from_secs(1)).as_secs_f64();
+    ((times as f64 * share) as usize).max(1)
+}
+
 /// The processor time of an operation, in microseconds.
-fn measured(proxy: &Proxy, load: Load, times: usize) -> Result<f64> {
+pub(crate) fn measured(proxy: &Proxy, load: Load, times: usize) -> Result<f64> {
     let before = proxy.processor_us()?;
     let logged = proxy.log_bytes()?;
     match load {
@@ -122,11 +133,16 @@ fn measured(proxy: &Proxy, load: Load, times: usize) -> Result<f64> {
     if proxy.log_bytes()? == logged {
         return Err("a proxy has logged nothing".into());
     }
-    Ok(spent / (times * CLIENTS) as f64)
+    Ok(per_operation(spent, times))
+}
+
+/// Of what was spent while all clients did something so often.
+pub(crate) fn per_operation(spent: f64, times: usize) -> f64 {
+    spent / (times * CLIENTS) as f64
 }
 
 /// Has all clients do it so often.
-fn all(proxy: &Proxy, load: Load, times: usize) -> Result<()> {
+pub(crate) fn all(proxy: &(impl Reached + Sync), load: Load, times: usize) -> Result<()> {
     thread::scope(|scope| {
         let work = || {
             let mut each = 0..times;

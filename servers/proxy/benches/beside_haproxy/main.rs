@@ -12,6 +12,7 @@
 //! The targets are what this project means to keep. They are printed beside the figures, and
 //! nothing fails by them.
 
+mod bare;
 mod costs;
 mod crowd;
 mod disturbed;
@@ -56,6 +57,7 @@ struct Arguments {
 }
 
 fn main() -> Result<()> {
+    bare::relay_if_told()?;
     let arguments = Arguments::parse();
     if arguments.learn {
         let machine = Machine::new(&arguments)?;
@@ -77,8 +79,9 @@ fn main() -> Result<()> {
         rounds: &arguments.rounds,
         only: &arguments.only,
     };
-    let tables: [fn(&Plan<'_>) -> Result<Rows>; 6] = [
+    let tables: [fn(&Plan<'_>) -> Result<Rows>; 7] = [
         costs::operations,
+        bare::kept,
         costs::bytes,
         memory::idle,
         mixed::rates,

@@ -336,11 +336,9 @@ impl Proxy {
         Ok(fs::metadata(&self.files.log)?.len())
     }
 
-    /// What it has used so far of the processors, in microseconds, with threads that have ended.
+    /// What it has used so far of the processors, in microseconds.
     pub(crate) fn processor_us(&self) -> Result<f64> {
-        let process = i32::try_from(self.child.id())?;
-        let used = clock_gettime(clock_getcpuclockid(Pid::from_raw(process))?)?;
-        Ok(Duration::from(used).as_secs_f64() * 1e6)
+        processor_us(&self.child)
     }
 
     /// The memory that it has of its own, in bytes: pages of the program's file are none of a
@@ -405,6 +403,13 @@ impl Drop for Proxy {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// What a process has used so far of the processors, in microseconds, with threads that have ended.
+pub(crate) fn processor_us(child: &Child) -> Result<f64> {
+    let process = i32::try_from(child.id())?;
+    let used = clock_gettime(clock_getcpuclockid(Pid::from_raw(process))?)?;
+    Ok(Duration::from(used).as_secs_f64() * 1e6)
 }
 
 pub(crate) fn version(program: &str) -> Result<String> {

@@ -289,6 +289,9 @@ impl Core {
         debug_assert!(member.active > 0, "more connections ended than began");
         member.active = member.active.saturating_sub(1);
         self.active = self.active.saturating_sub(1);
+        if member.active == 0 {
+            member.record.rests();
+        }
     }
 
     /// Notes what a check found.

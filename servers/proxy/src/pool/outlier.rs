@@ -6,7 +6,7 @@
 //!     In ────────────────────────────────────────────▶ Out(until)
 //!      ▲                                                  │ its time is over, and it is chosen
 //!      └── it is good ── Probing(until) ◀─────────────────┘
-//!                           │  ▲ its outcome never comes: another one may try
+//!                           │  ▲ it ends without an outcome, or takes long: another one may try
 //!                           └──┴── it fails: Out, for twice as long
 //! ```
 
@@ -85,6 +85,14 @@ impl Record {
     pub fn chosen(&mut self, now: Duration, config: &Outliers) {
         if self.is_ejected() && !self.is_out(now) {
             self.state = State::Probing(now + config.ejection);
+        }
+    }
+
+    /// All that it was chosen for has ended. A request that was to try it, and was taken back before
+    /// anything could be said of the server, leaves that to the next one.
+    pub fn rests(&mut self) {
+        if let State::Probing(_) = self.state {
+            self.state = State::Probing(Duration::ZERO);
         }
     }
 
@@ -207,9 +215,12 @@ mod tests {
         assert_eq!(note(&mut record, false, S * 12), Verdict::Ejected(S * 20));
         record.chosen(S * 32, &config);
         assert_eq!(note(&mut record, false, S * 32), Verdict::Ejected(S * 30));
-        // If nobody says what became of it, another one may try.
+        // If nobody says what became of it, another one may try, and sooner when it has ended.
         record.chosen(S * 62, &config);
         assert!(record.is_out(S * 71) && !record.is_out(S * 72));
+        record.chosen(S * 72, &config);
+        record.rests();
+        assert!(!record.is_out(S * 72) && record.is_ejected());
         record.chosen(S * 72, &config);
         assert_eq!(note(&mut record, true, S * 73), Verdict::Back);
         assert!(!record.is_out(S * 73) && !record.is_ejected());

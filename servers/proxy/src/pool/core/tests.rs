@@ -102,6 +102,26 @@ fn one_that_was_tried_comes_last() {
 }
 
 #[test]
+fn a_request_that_is_taken_back_leaves_the_next_one_to_try_an_ejected_server() {
+    let mut core = pool(Balance::RoundRobin, &[1, 1]);
+    let outliers = toml::from_str("consecutive = 1\nejection = \"10s\"\nejected_percent_max = 50");
+    core.limit(1_000, Some(outliers.unwrap()));
+    assert_eq!(core.choose(NOW, 0, &[]), Choice::Server(0));
+    let verdict = core.outcome(0, false, NOW);
+    assert!(matches!(verdict, Verdict::Ejected(_)), "{verdict:?}");
+    core.release(0);
+    let later = NOW + Duration::from_secs(11);
+    let mut tries = || {
+        let turns = (0..4).map(|_| core.choose(later, 0, &[]));
+        let tries = turns.filter(|&turn| turn == Choice::Server(0)).count();
+        (0..tries).for_each(|_| core.release(0));
+        tries
+    };
+    assert_eq!(tries(), 1, "one alone tries it");
+    assert_eq!(tries(), 1, "and another one when that has ended and said nothing");
+}
+
+#[test]
 fn a_slow_start_grows_to_the_whole_share() {
     let mut core = pool(Balance::RoundRobin, &[1, 1]);
     core.slow_start = Some(Duration::from_secs(10));
