@@ -104,6 +104,9 @@ async fn served(taken: &mut Taken, front: &Front, pool: &Arc<Pool>, note: Option
     let dialled = match dial(pool, key, &taken.ends, Wanted::Own, &mut Vec::new()).await {
         Ok(dialled) => dialled,
         Err(error) => {
+            if let Some(note) = note {
+                note.unserved(error.queued());
+            }
             front.complain(&error);
             // There is nobody to whom it could be said.
             return taken.stream.reset();

@@ -37,7 +37,7 @@ pub(crate) fn kept(plan: &Plan<'_>) -> Result<Rows> {
     }
     let both = [
         Either::Relay(Relay::start(plan.machine.origins.http)?),
-        Either::Proxy(plan.machine.start(Kind::Copying)?),
+        Either::Proxy(Box::new(plan.machine.start(Kind::Copying)?)),
     ];
     let times = times_kept(plan);
     for one in &both {
@@ -50,7 +50,7 @@ pub(crate) fn kept(plan: &Plan<'_>) -> Result<Rows> {
 
 enum Either {
     Relay(Relay),
-    Proxy(Proxy),
+    Proxy(Box<Proxy>),
 }
 
 impl Either {
@@ -146,7 +146,11 @@ impl Relaying {
         let listens = key(&self.listener);
         loop {
             events.clear();
-            epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), None)?;
+            epoll::wait(
+                &self.epoll,
+                rustix::buffer::spare_capacity(&mut events),
+                None,
+            )?;
             for event in &events {
                 match event.data.u64() {
                     of if of == listens => self.accept()?,
@@ -161,8 +165,10 @@ impl Relaying {
         client.set_nodelay(true)?;
         let server = connect(self.origin)?;
         let (of_client, of_server) = (key(&client), key(&server));
-        for (stream, own, other) in [(client, of_client, of_server), (server, of_server, of_client)]
-        {
+        for (stream, own, other) in [
+            (client, of_client, of_server),
+            (server, of_server, of_client),
+        ] {
             stream.set_nonblocking(true)?;
             let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
             epoll::add(&self.epoll, &stream, epoll::EventData::new_u64(own), flags)?;

@@ -152,6 +152,11 @@ impl Note {
         set(&self.connected_us, self.began.elapsed());
     }
 
+    /// There is none, after so long in the queue.
+    pub fn unserved(&self, queue: Duration) {
+        add(&self.queue_us, queue);
+    }
+
     /// The proxy itself answers this.
     pub fn said(&self, status: u16) {
         self.status.store(status, Ordering::Relaxed);

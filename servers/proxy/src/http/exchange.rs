@@ -130,6 +130,9 @@ pub(super) async fn exchange(mut client: Client<'_>, plan: &Plan) -> Result<End,
             () = gone(client.stream, pool) => return Ok(End::Close),
         };
         let dialled = dialled.map_err(|error| {
+            if let Some(note) = &plan.note {
+                note.unserved(error.queued());
+            }
             client.front.complain_of(plan.route, &error);
             no_server()
         })?;

@@ -50,6 +50,16 @@ pub enum NoConnection {
     },
 }
 
+impl NoConnection {
+    /// How long it was waited for in vain in the queue.
+    pub fn queued(&self) -> Duration {
+        match self {
+            Self::NoServer(NoServer::QueueTimeout(_, limit)) => *limit,
+            _ => Duration::ZERO,
+        }
+    }
+}
+
 /// Which connection is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {

@@ -4,11 +4,13 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
 
 use serde_json::Value;
 
 use super::support::frames::{Frames, HEADERS};
-use super::support::{Authority, Origin, Proxy, Reply, Trust, until, web};
+use super::support::{Authority, LIMIT, Origin, Proxy, Reply, Trust, until, web};
 
 /// A log `main` that goes there, and a listener with it.
 fn logging(to: &str, more: &str, origin: &Origin) -> String {
@@ -138,6 +140,32 @@ fn answers_of_the_proxy_itself_have_no_time_of_a_server() {
         (&504.into(), &0.into()),
         "{line}"
     );
+}
+
+#[test]
+fn who_waits_in_vain_for_a_server_has_the_wait_in_its_line() {
+    let (release, held) = channel::<()>();
+    let held = Mutex::new(held);
+    let origin = Origin::http(move |_| {
+        let _ = held.lock().unwrap().recv_timeout(LIMIT);
+        Reply::text("late")
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("log");
+    let to = format!("file:{}", file.display());
+    let logs = format!("[log.main]\nto = {to:?}\nformat = \"json\"\n");
+    let queue = "queue = { timeout = \"50ms\" }";
+    let servers = web("log = \"main\"", queue, &[&origin]);
+    let proxy = Proxy::start(&(logs + &servers + "connections_max = 1\n"));
+    let mut first = proxy.connect();
+    first.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    until("it is under way", || origin.asked().len() == 1);
+    assert_eq!(proxy.connect().get("/").status, 503);
+    let line: Value = serde_json::from_str(&lines(&file, 1)[0]).unwrap();
+    assert_eq!(line["queue_us"], 50_000, "{line}");
+    assert_eq!(line["status"], 503, "{line}");
+    release.send(()).unwrap();
+    assert_eq!(first.answer().text(), "late");
 }
 
 #[test]

@@ -234,6 +234,9 @@ async fn reach(
             .map(|(lease, place)| Called::Two(lease, place)),
     };
     called.map_err(|error| {
+        if let Some(note) = &plan.note {
+            note.unserved(error.queued());
+        }
         front.complain_of(plan.route, &error);
         no_server()
     })

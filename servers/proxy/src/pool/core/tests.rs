@@ -118,7 +118,11 @@ fn a_request_that_is_taken_back_leaves_the_next_one_to_try_an_ejected_server() {
         tries
     };
     assert_eq!(tries(), 1, "one alone tries it");
-    assert_eq!(tries(), 1, "and another one when that has ended and said nothing");
+    assert_eq!(
+        tries(),
+        1,
+        "and another one when that has ended and said nothing"
+    );
 }
 
 #[test]
