@@ -16,10 +16,11 @@ const CAP: Duration = Duration::from_secs(600);
 /// The packages whose tests wait for disks, for other processes and for compilers more than they
 /// look at what workers do: as many of their programs run at a time as there are cores. Others have
 /// the machine for themselves.
-const SIDE_BY_SIDE: [&str; 8] = [
+const SIDE_BY_SIDE: [&str; 9] = [
     "cameras",
     "evenkeel-cli",
     "evenkeel-macros",
+    "lab",
     "proxy",
     "servers-common",
     "txlog",

@@ -93,6 +93,31 @@ async fn tunnel(
 }
 
 #[test]
+fn a_handshake_that_a_closing_connection_has_lost_is_sent_again() {
+    let origin = Origin::closing_at_the_second();
+    let retries = "retries = { budget_percent = 0, reserve = 0 }";
+    let proxy = Proxy::start(&web("", retries, &[&origin]));
+    run(async {
+        let mut client = TwoClient::connect(proxy.address("web")).await;
+        let get = request(Method::GET, "/").body(()).unwrap();
+        let (response, _) = client.0.send_request(get, true).unwrap();
+        let answer = all_of(response.await.unwrap().body_mut()).await;
+        assert_eq!(answer.unwrap().0, b"ok");
+        let (response, _stream) = tunnel(&mut client, "/chat", "websocket").await;
+        // Its 200 is of a page, and to this client would say that the protocol has changed.
+        assert_eq!(response.unwrap().status(), 502);
+    });
+    until("the operator is told", || {
+        proxy
+            .complaints()
+            .contains("asked for another protocol with a page")
+    });
+    let lines: Vec<String> = origin.asked().into_iter().map(|asked| asked.line).collect();
+    assert_eq!(lines, ["GET /", "GET /chat", "GET /chat"]);
+    assert_eq!(proxy.stat("app/s0", "wretr"), 1);
+}
+
+#[test]
 fn a_websocket_over_http2_comes_to_a_server_of_http1_and_passes_both_ways() {
     let origin = echo();
     let proxy = Proxy::start(&web("", "", &[&origin]));

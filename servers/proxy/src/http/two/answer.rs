@@ -48,6 +48,8 @@ pub(super) enum Trouble {
     Full,
     /// It does not allow that another protocol is asked for.
     NoTunnels,
+    /// It has answered as if nothing had been asked for but a page, by HTTP/1.1.
+    NotOpened,
     /// Something else.
     Fault(Fault),
 }

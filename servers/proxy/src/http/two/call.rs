@@ -162,6 +162,7 @@ pub(super) async fn exchange(call: &mut Call<'_>, plan: &Plan) -> Result<End, Re
                 return Err(full());
             }
             Trouble::NoTunnels => return Err(no_tunnels(front, plan, &server)),
+            Trouble::NotOpened => return Err(not_opened(front, plan, &server)),
             Trouble::Refused(error) => (Fault::Lost(error), call.up.is_whole),
             Trouble::Fault(fault) => {
                 let is_lost = matches!(fault, Fault::Lost(_));
@@ -218,6 +219,20 @@ fn no_tunnels(front: &Front, plan: &Plan, server: &Server) -> Refusal {
     let why = "the server behind does not allow that another protocol is asked for: ask for \
                something else";
     Refusal::new(501, why)
+}
+
+/// By HTTP/2 the status of a page would say that the protocol has changed (RFC 8441, section 5).
+fn not_opened(front: &Front, plan: &Plan, server: &Server) -> Refusal {
+    let (pool, name) = (&plan.pool.name, &server.config.name);
+    let what = format_args!(
+        "server {pool}/{name} has answered a client that asked for another protocol with a page: \
+         it may know none there"
+    );
+    front.complain_of(plan.route, &what);
+    Refusal::new(
+        502,
+        "the server behind did not change to the protocol that was asked for",
+    )
 }
 
 async fn reach(
@@ -339,6 +354,10 @@ async fn both<'s>(
         answer.change(plan, server);
         return Ok(Whole::Opened(answer, body));
     }
+    let is_by_two = matches!(reply, Reply::Two { .. });
+    if is_by_two && answer.status.is_success() && tunnel::is_wanted(plan) {
+        return Err(Trouble::NotOpened);
+    }
     let head = answer.status.as_u16();
     plan.note.iter().for_each(|note| note.answered(head));
     let form = squeeze::form(&answer, plan);
@@ -346,7 +365,7 @@ async fn both<'s>(
     let (framing, persists, status) = (answer.framing, answer.persists, answer.status.as_u16());
     squeeze::coded(&mut answer, &form, tag);
     let sent_as = answer.framing;
-    let has_end = matches!(reply, Reply::Two { .. }) || !plan.is_old || sent_as != Framing::Chunked;
+    let has_end = is_by_two || !plan.is_old || sent_as != Framing::Chunked;
     let is_cut = has_body && !upload.is_whole;
     let closes = !plan.persists || !has_end || front.is_closing() || is_cut;
     let mut down = awaited.source(framing, body, (front, plan), &server.counters.bytes_out);
