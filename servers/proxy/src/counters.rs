@@ -5,6 +5,33 @@ pub use servers_common::counters::Counter;
 use crate::refusals::Refusals;
 use crate::tls::Session;
 
+/// Answers by the first digit of their status.
+#[derive(Debug, Default)]
+pub struct Statuses([Counter; 5]);
+
+impl Statuses {
+    /// What they are counted by.
+    pub const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+    /// There is one with this status.
+    pub fn note(&self, status: u16) {
+        let class = usize::from(status / 100).wrapping_sub(1);
+        // Statuses beyond are refused where heads are read.
+        if let Some(counter) = self.0.get(class) {
+            counter.one();
+        }
+    }
+
+    /// How many there were, as in [`CLASSES`](Self::CLASSES).
+    pub fn totals(&self) -> [u64; 5] {
+        self.0.each_ref().map(Counter::total)
+    }
+
+    fn clear(&self) {
+        self.0.iter().for_each(Counter::clear);
+    }
+}
+
 /// What was counted of a listener.
 #[derive(Debug, Default)]
 pub struct OfListener {
@@ -20,6 +47,8 @@ pub struct OfListener {
     pub refusals: Refusals,
     /// Requests that rules answered: redirects, fixed answers, and rates that were exceeded.
     pub answered: Counter,
+    /// Heads of answers, the proxy's own ones too.
+    pub statuses: Statuses,
     /// Bytes that clients sent.
     pub bytes_in: Counter,
     /// Bytes that clients were sent.
@@ -45,6 +74,7 @@ impl OfListener {
         ];
         all.into_iter().for_each(Counter::clear);
         self.refusals.clear();
+        self.statuses.clear();
         self.tls.clear();
     }
 }
@@ -56,6 +86,8 @@ pub struct OfServer {
     pub chosen: Counter,
     /// Connections to it that failed.
     pub connect_errors: Counter,
+    /// Heads of answers that it sent.
+    pub statuses: Statuses,
     /// Answers that did not come, or could not be read.
     pub answer_errors: Counter,
     /// Attempts after which another one was made.
@@ -91,6 +123,7 @@ impl OfServer {
             &self.bytes_out,
         ];
         all.into_iter().for_each(Counter::clear);
+        self.statuses.clear();
         self.tls.clear();
     }
 }

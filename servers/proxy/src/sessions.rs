@@ -2,7 +2,9 @@
 //!
 //! A connection is served by one task, whose session is found through it. So what happens on the
 //! way notes itself here, without being handed the session: [`dials`], [`serves`] and [`rests`]. A
-//! connection that waits for a request can be found here, too, to be told that the proxy ends.
+//! connection that waits for a request can be found here, too, to be told that the proxy ends. By
+//! HTTP/2 each request has a task of its own, which notes itself with the connection's session
+//! ([`shared`]).
 //! The table is in parts, each behind a lock of its own that is held for a change of one entry.
 
 use std::collections::HashMap;
@@ -20,6 +22,8 @@ use crate::pool::Pool;
 
 evenkeel::task_local! {
     static SESSION: Registered;
+    /// The session of a task that serves one of several requests of a connection.
+    static SHARED: Option<Arc<Session>>;
 }
 
 /// Parts of the table, so that connections that begin at once seldom meet.
@@ -48,13 +52,18 @@ pub struct Session {
     now: Mutex<Now>,
 }
 
+/// A pool, and the index of one of its servers.
+type At = (Arc<Pool>, usize);
+
 /// What changes of it.
 #[derive(Debug)]
 struct Now {
     client: Option<IpAddr>,
     state: State,
     class: Class,
-    at: Option<(Arc<Pool>, usize)>,
+    at: Option<At>,
+    /// Where its other requests are served at the same time. Few connections ever have them.
+    more: Vec<At>,
     task: Option<AbortHandle>,
     /// Whom to wake when it waits for a request, and is to end.
     resting: Option<Waker>,
@@ -98,8 +107,8 @@ pub struct Seen {
     pub state: State,
     /// In which class.
     pub class: Class,
-    /// Where it is served: the pool and the server.
-    pub at: Option<(String, String)>,
+    /// Where it is served: the pool and the server, for each of its requests at the moment.
+    pub at: Vec<(String, String)>,
     /// How long it has been there.
     pub age: Duration,
     /// Requests, or connections of TCP, for which a server was looked for.
@@ -139,6 +148,7 @@ impl Sessions {
                 state: State::Begins,
                 class,
                 at: None,
+                more: Vec::new(),
                 task: None,
                 resting: None,
             }),
@@ -229,10 +239,11 @@ impl Session {
     /// As it is now.
     fn seen(&self) -> Seen {
         let now = self.now();
-        let at = now.at.as_ref().map(|(pool, index)| {
+        let at = now.at.iter().chain(&now.more).map(|(pool, index)| {
             let server = &pool.servers()[*index];
             (pool.name.clone(), server.config.name.clone())
         });
+        let at = at.collect();
         Seen {
             id: self.id,
             listener: self.listener.to_string(),
@@ -255,7 +266,21 @@ impl Session {
 
 /// The session of this task does this; there is none in tasks that serve nobody.
 fn note(change: impl FnOnce(&Session)) {
-    let _ = SESSION.try_with(|registered| change(&registered.session));
+    let mut change = Some(change);
+    let own =
+        SESSION.try_with(|registered| change.take().map(|change| change(&registered.session)));
+    if own.is_err() {
+        let _ = SHARED.try_with(|session| {
+            let change = change.take().zip(session.as_deref());
+            change.map(|(change, session)| change(session))
+        });
+    }
+}
+
+/// Serves a request in a task of its own, which notes itself with the session of this one.
+pub fn shared<F: Future>(future: F) -> impl Future<Output = F::Output> + use<F> {
+    let session = SESSION.try_with(Registered::session).ok();
+    SHARED.scope(session, future)
 }
 
 /// It looks for a server, in the class of its task.
@@ -264,7 +289,9 @@ pub fn dials(client: Option<IpAddr>) {
         // Relaxed: a statistic.
         session.requests.fetch_add(1, Ordering::Relaxed);
         let mut now = session.now();
-        now.state = State::Dials;
+        if now.at.is_none() {
+            now.state = State::Dials;
+        }
         // By the PROXY protocol it is known later.
         now.client = client;
         if let Some(class) = evenkeel::task::class() {
@@ -278,7 +305,11 @@ pub fn serves(pool: &Arc<Pool>, index: usize) {
     note(|session| {
         let mut now = session.now();
         now.state = State::Serves;
-        now.at = Some((Arc::clone(pool), index));
+        let at = (Arc::clone(pool), index);
+        match now.at {
+            None => now.at = Some(at),
+            Some(_) => now.more.push(at),
+        }
     });
 }
 
@@ -298,15 +329,37 @@ pub fn sent(bytes: u64) {
     });
 }
 
-/// No server does any more.
-pub fn rests() {
+/// This one does not any more.
+pub fn left(pool: &Arc<Pool>, index: usize) {
     note(|session| {
+        let is_it = |at: &At| Arc::ptr_eq(&at.0, pool) && at.1 == index;
         let mut now = session.now();
-        now.state = State::Rests;
-        let left = now.at.take();
+        let left = match now.at.take_if(|at| is_it(at)) {
+            Some(left) => {
+                now.at = now.more.pop();
+                Some(left)
+            }
+            None => {
+                let place = now.more.iter().position(is_it);
+                place.map(|place| now.more.swap_remove(place))
+            }
+        };
+        if now.at.is_none() {
+            now.state = State::Rests;
+        }
         drop(now);
         // Without the lock.
         drop(left);
+    });
+}
+
+/// It may send another request, and nothing is done for it.
+pub fn rests() {
+    note(|session| {
+        let mut now = session.now();
+        if now.at.is_none() {
+            now.state = State::Rests;
+        }
     });
 }
 
@@ -381,6 +434,69 @@ mod tests {
             assert!(sessions.all().is_empty());
             rests();
         });
+    }
+
+    #[test]
+    fn requests_of_one_connection_note_their_servers_each_for_itself() {
+        let config = "[[server]]\nname = \"a\"\naddress = \"127.0.0.1:1\"\n\
+                      [[server]]\nname = \"b\"\naddress = \"127.0.0.1:2\"";
+        let pool = Pool::new("app", toml::from_str(config).unwrap(), None);
+        let runtime = evenkeel::runtime::Builder::new().workers(1).build();
+        runtime.unwrap().block_on(async {
+            let sessions = Arc::new(Sessions::default());
+            let place = sessions.register(&"web".into(), None, Class::NORMAL);
+            let session = place.session();
+            let servers = || {
+                let seen = session.seen();
+                let servers: Vec<String> = seen.at.into_iter().map(|at| at.1).collect();
+                (servers.join(" "), seen.state)
+            };
+            let connection = place.scope(async {
+                let request = |index| {
+                    let pool = Arc::clone(&pool);
+                    evenkeel::spawn(shared(async move {
+                        dials(None);
+                        serves(&pool, index);
+                        sent(5);
+                        let left = Leaves(pool, index);
+                        std::future::pending::<()>().await;
+                        drop(left);
+                    }))
+                };
+                let tasks = [request(0), request(1), request(1)];
+                while session.seen().at.len() < 3 {
+                    evenkeel::task::yield_now().await;
+                }
+                assert_eq!(servers(), ("a b b".to_owned(), State::Serves));
+                let mut shown = Vec::new();
+                for task in tasks {
+                    task.abort();
+                    assert!(task.await.unwrap_err().is_cancelled());
+                    shown.push(servers());
+                }
+                let shown: Vec<_> = shown
+                    .iter()
+                    .map(|(text, state)| (&**text, *state))
+                    .collect();
+                let expected = [
+                    ("b b", State::Serves),
+                    ("b", State::Serves),
+                    ("", State::Rests),
+                ];
+                assert_eq!(shown, expected);
+            });
+            connection.await;
+            assert_eq!((session.seen().requests, session.seen().bytes_out), (3, 15));
+        });
+    }
+
+    /// As a lease does.
+    struct Leaves(Arc<Pool>, usize);
+
+    impl Drop for Leaves {
+        fn drop(&mut self) {
+            left(&self.0, self.1);
+        }
     }
 
     #[test]

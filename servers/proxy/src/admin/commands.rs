@@ -30,7 +30,7 @@ shutdown sessions server POOL/SERVER
 disable frontend LISTENER            connections to come are refused, and those there are go on
 enable frontend LISTENER
 set maxconn frontend LISTENER N      until a restart
-set maxconn server POOL/SERVER N     until a reload that changes the pool
+set maxconn server POOL/SERVER N     until a reload that changes the server
 clear counters [all]                 those of listeners and servers
 set server POOL/SERVER state ready|drain|maint
 set server POOL/SERVER health up|down

@@ -1,11 +1,14 @@
 //! What the proxy adds to the metrics of the process.
 
+use std::sync::Arc;
+
 use evenkeel::runtime::Handle;
 use evenkeel_admin::metrics::{Families, Family, Kind, Rows, Value, table_of};
 
 use super::cpu::of_control;
 use crate::compress::Compress;
-use crate::counters::{Counter, OfListener, OfServer};
+use crate::config::Mode;
+use crate::counters::{Counter, OfListener, OfServer, Statuses};
 use crate::policy::Limiter;
 use crate::pool::{Member, Pool, Server};
 use crate::server::{Context, Front, Site};
@@ -230,6 +233,16 @@ const CERTIFICATES: Family = Family {
          proxy comes to servers",
     )
 };
+const ANSWERS: Family = counter(
+    "proxy_answers",
+    &["listener", "code"],
+    "Heads of answers to clients, the proxy's own ones too",
+);
+const SERVER_ANSWERS: Family = counter(
+    "proxy_server_answers",
+    &["pool", "server", "code"],
+    "Heads of answers that a server sent",
+);
 const WAITING: Family = gauge("proxy_pool_waiting", &["pool"], "Who waits for a server");
 const LINES: Family = counter("proxy_log_lines", LOG, "Lines that were written to a log");
 const DROPPED: Family = counter("proxy_log_dropped", LOG, "Lines that a log has lost");
@@ -242,6 +255,8 @@ pub fn page() -> String {
     let servers = SERVERS.iter().map(|(family, _)| family);
     let states = STATES.iter().map(|(family, _)| family);
     let others = [
+        &ANSWERS,
+        &SERVER_ANSWERS,
         &CERTIFICATES,
         &WAITING,
         &LINES,
@@ -291,6 +306,7 @@ pub(crate) fn add(context: &Context, families: &mut Families<'_>) {
             each_server(site, row, |_, member| Value::Level(read(member)));
         });
     }
+    add_answers(site, families);
     families.add(&CERTIFICATES, |row| {
         for (whose, in_use) in site.certificates() {
             if let Some(lifetime) = in_use.own.lifetime {
@@ -318,6 +334,31 @@ pub(crate) fn add(context: &Context, families: &mut Families<'_>) {
             }
         });
     }
+}
+
+/// Answers by the first digit of their status.
+fn add_answers(site: &Site, families: &mut Families<'_>) {
+    let each = |statuses: &Statuses| Statuses::CLASSES.into_iter().zip(statuses.totals());
+    families.add(&ANSWERS, |row| {
+        let speaks_http = |front: &&Arc<Front>| front.config.mode == Mode::Http;
+        for front in site.fronts.values().filter(speaks_http) {
+            for (code, total) in each(&front.counters.statuses) {
+                row(&[&front.name, code], Value::Count(total));
+            }
+        }
+    });
+    families.add(&SERVER_ANSWERS, |row| {
+        for pool in pools(site) {
+            for server in pool.servers() {
+                for (code, total) in each(&server.counters.statuses) {
+                    row(
+                        &[&pool.name, &server.config.name, code],
+                        Value::Count(total),
+                    );
+                }
+            }
+        }
+    });
 }
 
 /// What the worker of control costs and how late it is, which the runtime's own metrics do not say:

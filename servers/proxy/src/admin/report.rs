@@ -9,7 +9,7 @@ use super::metrics;
 use super::table::Table;
 use crate::access_log::Log;
 use crate::config::{Balance, HashOn, Mode};
-use crate::counters::{Counter, OfListener, OfTls};
+use crate::counters::{Counter, OfListener, OfTls, Statuses};
 use crate::pool::{Admin, Member, Pool, Server};
 use crate::server::{Context, Front};
 
@@ -66,7 +66,7 @@ pub(super) fn info(context: &Context) -> Vec<(&'static str, Value)> {
 
 /// `show stat`: HAProxy's first columns in its order, empty where there is no such figure, and then
 /// those of this program.
-const STAT: [&str; 40] = [
+const STAT: [&str; 45] = [
     "pxname",
     "svname",
     "qcur",
@@ -107,6 +107,11 @@ const STAT: [&str; 40] = [
     "mode",
     "algo",
     "qlimit",
+    "hrsp_1xx",
+    "hrsp_2xx",
+    "hrsp_3xx",
+    "hrsp_4xx",
+    "hrsp_5xx",
 ];
 
 /// What a row is, by HAProxy's number.
@@ -121,6 +126,13 @@ enum Type {
 fn put(row: &mut [Value], column: &str, value: Value) {
     if let Some(index) = STAT.iter().position(|name| *name == column) {
         row[index] = value;
+    }
+}
+
+/// Answers by their statuses, of what speaks HTTP.
+fn put_statuses(row: &mut [Value], totals: [u64; 5]) {
+    for (class, total) in Statuses::CLASSES.iter().zip(totals) {
+        put(row, &format!("hrsp_{class}"), json!(total));
     }
 }
 
@@ -188,6 +200,9 @@ fn of_front(front: &Front) -> Vec<Value> {
         Mode::Tcp => "tcp",
     };
     put(&mut row, "mode", json!(mode));
+    if front.config.mode == Mode::Http {
+        put_statuses(&mut row, counters.statuses.totals());
+    }
     if front.tls.is_some() {
         of_tls(&counters.tls, &mut row);
         row[32] = json!(counters.tls_shed.total());
@@ -226,6 +241,7 @@ fn of_server(pool: &Arc<Pool>, server: &Server, member: &Member) -> Vec<Value> {
     row[28] = json!(server.config.address.to_string());
     row[33] = json!(counters.ejections.total());
     typed(&mut row, Type::Server);
+    put_statuses(&mut row, counters.statuses.totals());
     if server.tls.is_some() {
         of_tls(&counters.tls, &mut row);
     }
@@ -248,6 +264,12 @@ fn of_pool(pool: &Pool, members: &[Member]) -> Vec<Value> {
     row[2] = json!(pool.waiting());
     row[4] = json!(members.iter().map(|member| member.active).sum::<usize>());
     row[7] = sum(|server| server.counters.chosen.total());
+    let mut statuses = [0; 5];
+    for server in pool.servers() {
+        let totals = server.counters.statuses.totals();
+        (statuses.iter_mut().zip(totals)).for_each(|(sum, more)| *sum += more);
+    }
+    put_statuses(&mut row, statuses);
     row[8] = sum(|server| server.counters.bytes_in.total());
     row[9] = sum(|server| server.counters.bytes_out.total());
     row[13] = sum(|server| server.counters.connect_errors.total());

@@ -70,16 +70,13 @@ impl<'a> Filter<'a> {
     }
 
     fn takes(&self, seen: &Seen) -> bool {
-        let at = seen.at.as_ref();
+        let is_at = |at: &(String, String)| {
+            self.pool.is_none_or(|name| at.0 == name) && self.server.is_none_or(|name| at.1 == name)
+        };
         self.id.is_none_or(|id| id == seen.id)
             && self.client.is_none_or(|client| Some(client) == seen.client)
             && self.listener.is_none_or(|name| name == seen.listener)
-            && self
-                .pool
-                .is_none_or(|name| at.is_some_and(|at| at.0 == name))
-            && self
-                .server
-                .is_none_or(|name| at.is_some_and(|at| at.1 == name))
+            && (self.pool.is_none() && self.server.is_none() || seen.at.iter().any(is_at))
             && self.state.is_none_or(|name| name == seen.state.name())
             && self.older.is_none_or(|age| seen.age >= age)
     }
@@ -121,8 +118,8 @@ pub(super) fn show(context: &Context, words: &[&str], as_json: bool) -> Result<S
             ),
             json!(seen.listener),
             json!(seen.state.name()),
-            json!(seen.at.as_ref().map(|at| &at.0)),
-            json!(seen.at.as_ref().map(|at| &at.1)),
+            json!(seen.at.first().map(|at| &at.0)),
+            json!(seen.at.first().map(|at| &at.1)),
             json!(class.map(|class| &class.name)),
             json!(seen.age.as_secs()),
             json!(seen.requests),

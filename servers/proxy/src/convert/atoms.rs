@@ -270,7 +270,7 @@ impl Test {
         is_whole: bool,
     ) -> Result<Vec<Atom>, String> {
         let has_letters = value.bytes().any(|byte| byte.is_ascii_alphabetic());
-        if how == How::Is && !(self.ignores_case && has_letters) && value != "*" {
+        if is_whole && how == How::Is && !(self.ignores_case && has_letters) && value != "*" {
             return Ok(vec![Atom::Header(name.to_owned(), value.to_owned())]);
         }
         // A list is compared by its members.

@@ -42,6 +42,10 @@ pub(super) struct Tls {
     pub certificates: Vec<String>,
     /// The authorities of clients, who have to come with a certificate.
     pub client_ca: Option<String>,
+    /// The authorities, whether clients have to come with a certificate or not.
+    authorities: Option<String>,
+    /// Whether they have to.
+    verifies: bool,
     /// The oldest version.
     pub min_version: Option<String>,
     /// What may be spoken.
@@ -123,6 +127,10 @@ pub(super) fn read(line: &Line, global: &Global, remarks: &mut Remarks) -> Vec<B
     if is_tls && tls.certificates.is_empty() {
         remarks.error(number, "TLS needs a certificate: name one by crt");
     } else if is_tls {
+        if tls.verifies && tls.authorities.is_none() {
+            remarks.error(number, "verify required needs a ca-file");
+        }
+        tls.client_ca = tls.authorities.take().filter(|_| tls.verifies);
         bind.tls = Some(tls);
     }
     let of_address = |address: String| Bind {
@@ -167,10 +175,10 @@ impl Tls {
                 Some(file) => self.certificate(line, &global.certificate(file), remarks),
                 None => remarks.error(line, "crt needs a file"),
             },
-            "ca-file" => self.client_ca = words.next().map(|file| global.authority(file)),
+            "ca-file" => self.authorities = words.next().map(|file| global.authority(file)),
             "verify" => match words.next().map(String::as_str) {
-                Some("required") => {}
-                Some("none") => self.client_ca = None,
+                Some("required") => self.verifies = true,
+                Some("none") => self.verifies = false,
                 _ => remarks.error(
                     line,
                     "clients' certificates are asked for and needed, or not",

@@ -36,6 +36,8 @@ pub(super) enum Atom {
     Tls(bool),
     /// The port that was connected to, which is so for all or none of a listener.
     Port(u16),
+    /// That what comes is HTTP, which is so of all with mode http.
+    Http,
     /// In any case, or never.
     Always(bool),
 }
@@ -157,7 +159,8 @@ impl Conditions {
             Ok(vec![Atom::Methods(names)])
         };
         match name {
-            "TRUE" | "HTTP" | "REQ_CONTENT" | "WAIT_END" => Ok(vec![Atom::Always(true)]),
+            "HTTP" => Ok(vec![Atom::Http]),
+            "TRUE" | "REQ_CONTENT" | "WAIT_END" => Ok(vec![Atom::Always(true)]),
             "FALSE" => Ok(vec![Atom::Always(false)]),
             "METH_GET" => methods(&["GET", "HEAD"]),
             "METH_CONNECT" => Ok(vec![Atom::Always(false)]),

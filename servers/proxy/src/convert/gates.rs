@@ -27,6 +27,8 @@ pub(super) struct Gates {
     turns: [Vec<routes::Rule<Gate>>; 3],
     /// How long a first message is waited for.
     pub(super) delay: Option<Duration>,
+    /// Whether all that begins with a message of TLS is accepted, whatever rules of contents follow.
+    accepts_tls: bool,
     /// What could not be read: the line, and why.
     pub(super) wrong: Vec<(usize, String)>,
 }
@@ -66,7 +68,13 @@ impl Gates {
         let condition = &gate.value[2..];
         // Those that wait for a first message take whatever comes with one.
         if turn == 2 && to == Gate::Pass && is_of_hello(condition) {
+            self.accepts_tls = true;
             return Ok(());
+        }
+        if turn == 2 && to == Gate::Reject && self.accepts_tls {
+            let why = "a rule before it accepts what begins with a message of TLS, which cannot be \
+                       told from other contents here: write this one before it";
+            return Err(why.to_owned());
         }
         let of = part.conditions.read(condition)?;
         self.turns[turn].push(routes::Rule {
@@ -75,6 +83,18 @@ impl Gates {
             to,
         });
         Ok(())
+    }
+
+    /// The first rule of connections that goes by the client.
+    pub(super) fn of_address(&self) -> Option<usize> {
+        let is_of_client = |rule: &&routes::Rule<Gate>| {
+            let mut atoms = rule.of.iter().flatten().flat_map(|literal| &literal.any_of);
+            atoms.any(|atom| matches!(atom, Atom::Client(_)))
+        };
+        self.turns[0]
+            .iter()
+            .find(is_of_client)
+            .map(|rule| rule.line)
     }
 
     /// Whether any connection may be rejected.

@@ -11,6 +11,9 @@ use super::settings::Settings;
 use super::toml::{Table, text};
 use super::values::{self, At};
 
+/// By so much a listener's limit is above the one of the whole process.
+const BEYOND: usize = 1_000;
+
 /// Where a request goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum To {
@@ -127,7 +130,8 @@ impl Listener<'_> {
             ruled.request.write("request", &mut table);
             ruled.response.write("response", &mut table);
         }
-        let times = self.times(&list);
+        let idle = self.idle(&list);
+        let times = self.times(idle.as_ref());
         if !times.is_empty() {
             table.key("timeouts", &format!("{{ {} }}", times.join(", ")));
         }
@@ -211,6 +215,13 @@ impl Listener<'_> {
         let (gates, is_http) = (Gates::read(self.part), self.part.settings.is_http);
         for (line, why) in &gates.wrong {
             self.remarks.error(*line, why);
+        }
+        if self.bind.accept_proxy
+            && let Some(line) = gates.of_address()
+        {
+            let said = "with accept-proxy, rules of connections go by the address of the proxy in \
+                        front, and here all go by the client's: write tcp-request session for that";
+            self.remarks.error(line, said);
         }
         for (line, of) in gates.conditions() {
             if let Some(why) = gates::out_of_place(of, is_http) {
@@ -322,9 +333,17 @@ impl Listener<'_> {
                     }
                     continue;
                 }
-                Action::ForwardedProto => {
-                    // Said by the proxy itself, whatever the condition: it is about TLS, or wrong.
-                    ruled.forwarded_proto = Some(rule.line);
+                Action::ForwardedProto(said) => {
+                    let is_so = rules::always(&part.conditions, condition, here);
+                    let is_so = self.remarks.good(rule.line, is_so) == Some(true);
+                    // The proxy says it by itself, and nothing else.
+                    if is_so && said.is_some_and(|is_https| is_https != here.is_tls) {
+                        let why = "X-Forwarded-Proto says here what clients speak with this \
+                                   listener, and not what they speak with a proxy in front of it";
+                        self.remarks.error(rule.line, why);
+                    } else if is_so {
+                        ruled.forwarded_proto = Some(rule.line);
+                    }
                     continue;
                 }
                 Action::Edit(edit) => edit,
@@ -382,6 +401,11 @@ impl Listener<'_> {
         let part = self.sections.backend(pool);
         let part = part.filter(|part| !std::ptr::eq(*part, self.part));
         let ruled = part.map(|part| self.ruled(part)).unwrap_or_default();
+        if let Some(line) = ruled.forwarded_proto {
+            let said = "X-Forwarded-Proto is set for all of a frontend, or for nothing of it: write \
+                        the rule there";
+            self.remarks.error(line, said);
+        }
         (ruled.request, ruled.response)
     }
 
@@ -405,11 +429,17 @@ impl Listener<'_> {
         table
     }
 
-    fn limits(&self, table: &mut Table) {
-        let settings = &self.part.settings;
+    fn limits(&mut self, table: &mut Table) {
+        let own = self.part.settings.maxconn.as_ref();
+        if let Some(own) = own {
+            let said = "connections beyond it are refused at once here, and wait in HAProxy";
+            self.remarks.note(own.line, said);
+        }
+        let max = self.bind.maxconn.or(own.map(|max| max.value));
+        // What the process has no room for waits, as in HAProxy, and a listener's limit refuses: so
+        // that it is not reached before, it is larger.
         let of_all = self.sections.global.maxconn.as_ref();
-        let max = settings.maxconn.as_ref().or(of_all).map(|max| max.value);
-        let max = self.bind.maxconn.or(max);
+        let max = max.or(of_all.map(|max| max.value.saturating_add(BEYOND)));
         if let Some(max) = max {
             table.key("connections_max", &max.to_string());
         }
@@ -488,19 +518,48 @@ impl Listener<'_> {
         table.key("forwarded_for", how);
     }
 
-    fn times(&self, list: &[(Match, To)]) -> Vec<String> {
-        let settings = &self.part.settings;
-        let behind = list.iter().rev().find_map(|(_, to)| match to {
+    /// How long nothing may come over a connection that is passed on. Backends may have times of
+    /// their own, and here it is one of the listener: none is cut short by the longest.
+    fn idle(&mut self, list: &[(Match, To)]) -> Option<At<std::time::Duration>> {
+        let own = &self.part.settings;
+        let of = |behind: &Settings| {
+            let others = match own.is_http {
+                true => own.time(&["client"]).cloned(),
+                false => {
+                    let both = [own.time(&["client"]), behind.time(&["server"])];
+                    both.into_iter()
+                        .flatten()
+                        .min_by_key(|at| at.value)
+                        .cloned()
+                }
+            };
+            behind.time(&["tunnel"]).cloned().or(others)
+        };
+        let pools = list.iter().filter_map(|(_, to)| match to {
             To::Pool(name) => self.sections.backend(name),
             _ => None,
         });
-        let behind: &Settings = behind.map_or(settings, |part| &part.settings);
+        let times: Vec<_> = pools.map(|part| of(&part.settings)).collect();
+        let Some(longest) = times.iter().flatten().max_by_key(|at| at.value).cloned() else {
+            return of(own);
+        };
+        if times.iter().flatten().any(|at| at.value != longest.value) {
+            let said = format!(
+                "tunnels of all backends of {} may be silent for as long as the longest of them",
+                self.part.name
+            );
+            self.remarks.note(longest.line, said);
+        }
+        Some(longest)
+    }
+
+    fn times(&self, idle: Option<&At<std::time::Duration>>) -> Vec<String> {
+        let settings = &self.part.settings;
         let mut times = Vec::new();
         let mut put = |key: &str, time: Option<&At<std::time::Duration>>| {
             let time = time.map(|time| values::time_shown(time.value));
             times.extend(time.map(|time| format!("{key} = \"{time}\"")));
         };
-        let tunnel = behind.time(&["tunnel"]);
         if settings.is_http {
             put("head", settings.time(&["http-request", "client"]));
             put(
@@ -508,14 +567,9 @@ impl Listener<'_> {
                 settings.time(&["http-keep-alive", "http-request", "client"]),
             );
             put("body", settings.time(&["client"]));
-            put("idle", tunnel.or(settings.time(&["client"])));
+            put("idle", idle);
         } else {
-            let (client, server) = (settings.time(&["client"]), behind.time(&["server"]));
-            let least = [client, server]
-                .into_iter()
-                .flatten()
-                .min_by_key(|at| at.value);
-            put("idle", tunnel.or(least));
+            put("idle", idle);
             let delay = Gates::read(self.part).delay;
             put("head", delay.map(|time| At::new(0, time)).as_ref());
         }

@@ -141,7 +141,7 @@ mod tests {
             ),
         ] {
             let (found, remarks) = of(&format!("log {text}"));
-            assert!(remarks.0.is_empty(), "{text}: {remarks:?}");
+            assert!(remarks.found.is_empty(), "{text}: {remarks:?}");
             let facility = facility.map(str::to_owned);
             assert_eq!(found, Some(Log { to, facility }), "{text}");
         }
@@ -160,7 +160,7 @@ mod tests {
         ] {
             let (found, remarks) = of(text);
             assert_eq!(found, None, "{text}");
-            let [(_, is_said, _)] = &remarks.0[..] else {
+            let [(_, is_said, _)] = &remarks.found[..] else {
                 panic!("{text}: {remarks:?}");
             };
             assert_eq!(*is_said, is_error, "{text}");

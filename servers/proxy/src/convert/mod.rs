@@ -37,6 +37,7 @@ mod toml;
 mod values;
 mod words;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use sections::Sections;
@@ -81,16 +82,42 @@ impl fmt::Display for Remark {
     }
 }
 
+/// Actions by which requests and connections are refused.
+const REFUSING: [&str; 5] = ["auth", "deny", "reject", "silent-drop", "tarpit"];
+
 /// Where remarks are collected.
 #[derive(Debug, Default)]
-struct Remarks(Vec<(usize, bool, String)>);
+struct Remarks {
+    /// The line, whether it is an error, and what is said.
+    found: Vec<(usize, bool, String)>,
+    /// Lines by which HAProxy refuses something.
+    refusing: BTreeSet<usize>,
+}
 
 impl Remarks {
+    fn of(text: &str) -> Self {
+        let refuses = |line: &str| {
+            let mut words = line.split_whitespace();
+            let is_rule = words.next().is_some_and(|word| word.ends_with("-request"));
+            is_rule && words.any(|word| REFUSING.contains(&word))
+        };
+        let lines = text.lines().enumerate();
+        let refusing = lines.filter(|(_, line)| refuses(line));
+        Self {
+            found: Vec::new(),
+            refusing: refusing.map(|(index, _)| index + 1).collect(),
+        }
+    }
+
     fn say(&mut self, line: usize, is_error: bool, message: impl Into<String>) {
-        let remark = (line, is_error, message.into());
+        let mut message = message.into();
+        if is_error && self.refusing.contains(&line) {
+            message += " (what this line refuses is SERVED without it)";
+        }
+        let remark = (line, is_error, message);
         // Two listeners of one section would say the same.
-        if !self.0.contains(&remark) {
-            self.0.push(remark);
+        if !self.found.contains(&remark) {
+            self.found.push(remark);
         }
     }
 
@@ -115,10 +142,10 @@ pub const BYTES_MAX: usize = 16 << 20;
 
 /// Converts a text, whose name is for remarks; variables are those of this environment.
 pub fn convert(file: &str, text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Converted {
-    let mut remarks = Remarks::default();
+    let mut remarks = Remarks::of(text);
     let sections = Sections::read(text, variable, &mut remarks);
     let toml = toml::written(file, &sections, &mut remarks);
-    let mut found = remarks.0;
+    let mut found = remarks.found;
     found.sort_by_key(|(line, is_error, _)| (*line, !is_error));
     let lines: Vec<&str> = text.lines().collect();
     let remark = |(line, is_error, message): (usize, bool, String)| Remark {

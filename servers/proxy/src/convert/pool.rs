@@ -10,6 +10,9 @@ use super::server::{Server, Tls};
 use super::toml::{Table, key, text};
 use super::values;
 
+/// So many retries beyond the budget, which HAProxy does not have.
+const RESERVE: u32 = 1_000;
+
 /// How long a value of one line is that is easily read.
 const LINE_MAX: usize = 80;
 
@@ -19,17 +22,18 @@ pub(super) fn written(part: &Part, sections: &Sections, remarks: &mut Remarks) -
     let path = format!("pool.{}", key(&values::name(&part.name)));
     let mut table = Table::new(&path);
     balance(part, &mut table, remarks);
-    if let Some(retries) = &settings.retries {
-        if retries.value > 10 {
-            remarks.error(retries.line, "there are at most 10 retries");
-        }
-        // There is no budget in HAProxy.
-        let max = retries.value.min(10);
-        table.key(
-            "retries",
-            &format!("{{ max = {max}, budget_percent = 100 }}"),
-        );
+    if let Some(retries) = &settings.retries
+        && retries.value > 10
+    {
+        remarks.error(retries.line, "there are at most 10 retries");
     }
+    // Three are HAProxy's default, and it has no budget.
+    let max = settings.retries.as_ref().map_or(3, |retries| retries.value);
+    let max = max.min(10);
+    table.key(
+        "retries",
+        &format!("{{ max = {max}, budget_percent = 100, reserve = {RESERVE} }}"),
+    );
     spoken(part, &mut table, remarks);
     queue(part, &mut table, remarks);
     match &settings.cookie {

@@ -267,7 +267,7 @@ impl Match {
             Atom::ServerName(name) => of.server_name = Some(name.clone()),
             Atom::Tls(is_tls) if *is_tls == here.is_tls => {}
             Atom::Port(port) if Some(*port) == here.port => {}
-            Atom::Always(true) => {}
+            Atom::Http | Atom::Always(true) => {}
             Atom::Tls(_) | Atom::Port(_) | Atom::Always(false) => return None,
         }
         Some(of)

@@ -39,7 +39,8 @@ pub(super) enum Action {
     /// A header is set, added or removed.
     Edit(Edit),
     /// `X-Forwarded-Proto` says whether the client speaks TLS.
-    ForwardedProto,
+    /// That clients speak HTTPS, or not, or what they speak.
+    ForwardedProto(Option<bool>),
     /// Nothing that changes what is served, and why.
     Nothing(&'static str),
 }
@@ -278,13 +279,13 @@ fn place(url: &str) -> Result<(Option<String>, &str), String> {
 
 /// What `X-Forwarded-Proto` may be set to: what the proxy says by itself.
 fn forwarded_proto(value: &str) -> Result<Action, String> {
-    let known = ["https", "http", "%[ssl_fc,iif(https,http)]"];
-    if known.contains(&value) {
-        Ok(Action::ForwardedProto)
-    } else {
-        Err(format!(
+    match value {
+        "https" => Ok(Action::ForwardedProto(Some(true))),
+        "http" => Ok(Action::ForwardedProto(Some(false))),
+        "%[ssl_fc,iif(https,http)]" => Ok(Action::ForwardedProto(None)),
+        _ => Err(format!(
             "X-Forwarded-Proto says http or https here, not {value}"
-        ))
+        )),
     }
 }
 
@@ -315,7 +316,15 @@ fn template(value: &str) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = value;
     while let Some(first) = rest.chars().next() {
-        let known = KNOWN.iter().find(|(theirs, _)| rest.starts_with(theirs));
+        // `%f` is not the beginning of `%fp`.
+        let is_whole = |theirs: &str| {
+            let behind = rest[theirs.len()..].chars().next();
+            let ends_itself = theirs.ends_with([']', '%']);
+            ends_itself || !behind.is_some_and(|next| next.is_ascii_alphabetic())
+        };
+        let known = KNOWN
+            .iter()
+            .find(|(theirs, _)| rest.starts_with(theirs) && is_whole(theirs));
         if let Some((theirs, ours)) = known {
             out.push_str(ours);
             rest = &rest[theirs.len()..];

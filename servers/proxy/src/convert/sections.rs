@@ -245,6 +245,10 @@ impl Reader<'_> {
             Some(from) => self.inherited(line.number, from),
             None => self.current.clone(),
         };
+        let settings = Settings {
+            has_log: false,
+            ..settings
+        };
         let mut part = Part {
             kind,
             name: name.to_owned(),

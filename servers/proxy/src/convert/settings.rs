@@ -35,6 +35,8 @@ pub(super) struct Settings {
     pub default_server: Server,
     /// Where requests are logged.
     pub log: Option<At<Log>>,
+    /// Whether the section has said so itself.
+    pub has_log: bool,
     /// The header in which a request has its id.
     pub id_header: Option<At<String>>,
     /// The keys for clients that come back to their server.
@@ -140,8 +142,16 @@ impl Settings {
                 None => remarks.error(number, "default_backend needs a name"),
             },
             "http-reuse" => self.reuse(number, first, remarks),
-            "log" if first == Some("global") => self.log.clone_from(&global.log),
-            "log" => self.log = logs::log(line, remarks).or(self.log.take()),
+            "log" => {
+                let log = match first {
+                    Some("global") => global.log.clone(),
+                    _ => logs::log(line, remarks).or(self.log.take()),
+                };
+                if self.has_log && log.is_some() {
+                    remarks.error(number, "a section has one log here: drop the others");
+                }
+                (self.has_log, self.log) = (log.is_some(), log);
+            }
             "unique-id-header" => {
                 let name = first.map_or("", |name| name);
                 let name = remarks.good(number, rules::editable(name));
@@ -256,7 +266,12 @@ fn cookie(line: &Line, remarks: &mut Remarks) -> Option<At<String>> {
         match word {
             "insert" => inserts = true,
             // As it is here.
-            "indirect" | "nocache" | "httponly" => {}
+            "indirect" | "httponly" => {}
+            "nocache" => {
+                let said = "nocache is left out: answers with the cookie are not marked as private, \
+                            so have servers mark what a shared cache is not to keep";
+                remarks.note(line.number, said);
+            }
             "secure" => keys += ", secure = true",
             other => {
                 let said = format!("{other} of a cookie has no counterpart: write insert alone");

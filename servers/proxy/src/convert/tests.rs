@@ -1,5 +1,6 @@
 //! Whole configurations, and those that nobody has written.
 
+mod kept;
 mod refused;
 
 use proptest::prelude::*;

@@ -238,7 +238,7 @@ fn shown(part: &Part) -> String {
 /// What is missing of these lines.
 fn comments(remarks: &Remarks, lines: std::ops::Range<usize>, out: &mut String) {
     let mut found: Vec<_> = remarks
-        .0
+        .found
         .iter()
         .filter(|(line, is_error, _)| *is_error && lines.contains(line))
         .collect();

@@ -77,6 +77,12 @@ struct Hosts {
     is_first: bool,
 }
 
+/// Whom a configuration asks for names, and how.
+pub struct Asks {
+    resolver: Option<Arc<Resolver<Runtime>>>,
+    settings: config::Resolver,
+}
+
 /// Why the servers of a name are not known.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -90,25 +96,27 @@ pub enum NotFound {
 }
 
 impl Discovery {
-    /// Asks for names that are new, by the settings of this configuration. Waits for a while.
-    pub async fn learn(&self, config: &Config, runtimes: &Runtimes) {
+    /// Asks for names that are new, by the settings of this configuration. Waits for a while. Others
+    /// are asked for as before until [`follow`](Self::follow): the configuration may still fail.
+    pub async fn learn(&self, config: &Config, runtimes: &Runtimes) -> Asks {
         let wanted = names::names(config);
         let settings = config.resolver.get_ref();
-        let new: Vec<Name> = {
-            let mut state = self.state();
-            // Made anew each time, as it reads the system's files.
-            state.resolver = (!wanted.is_empty()).then(|| Arc::new(resolver(settings)));
-            state.settings = settings.clone();
-            let is_new = |name: &Name| !state.known.contains_key(name);
-            wanted.into_iter().filter(is_new).collect()
+        // Made anew each time, as it reads the system's files.
+        let resolver = (!wanted.is_empty()).then(|| Arc::new(resolver(settings)));
+        let asks = Asks {
+            resolver: resolver.clone(),
+            settings: settings.clone(),
         };
-        let Some(resolver) = self.resolver().filter(|_| !new.is_empty()) else {
-            return;
+        let is_new = |name: &Name| !self.state().known.contains_key(name);
+        let new: Vec<Name> = wanted.into_iter().filter(is_new).collect();
+        let Some(resolver) = resolver.filter(|_| !new.is_empty()) else {
+            return asks;
         };
         let all = ask_all(Arc::clone(&self.0), resolver, new, settings.addresses_max);
         // Who has not answered by then is asked again.
         let all = async { timeout(LEARN_MAX, all).await };
         let _ = runtimes.in_control(all).await;
+        asks
     }
 
     /// The pool with the addresses of its servers instead of their names, as far as these are
@@ -117,11 +125,13 @@ impl Discovery {
         names::resolved(pool, &self.state().known)
     }
 
-    /// Goes on asking for the names of this configuration, and for no others.
-    pub fn follow(&self, context: &Arc<Context>, config: &Config) {
+    /// Goes on asking for the names of this configuration, and for no others, as
+    /// [`learn`](Self::learn) did.
+    pub fn follow(&self, context: &Arc<Context>, config: &Config, asks: Asks) {
         let wanted = names::names(config);
         let mut state = self.state();
         let state = &mut *state;
+        (state.resolver, state.settings) = (asks.resolver, asks.settings);
         state.known.retain(|name, _| wanted.contains(name));
         for (_, asking) in state
             .asking

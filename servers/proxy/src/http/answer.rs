@@ -85,6 +85,8 @@ pub(super) async fn read_answer(
         let status = answer.status;
         arrived.advance(length);
         if status >= 200 || answer.upgrades {
+            front.counters.statuses.note(status);
+            server.counters.statuses.note(status);
             if let Some(note) = &plan.note {
                 note.answered(status);
             }

@@ -107,7 +107,7 @@ async fn next(
         Ok(None) => return Ok(End::Close),
         Err(refusal) => {
             bad(front, taken, &refusal);
-            refused(note(front, taken).as_deref(), &refusal);
+            refused(front, note(front, taken).as_deref(), &refusal);
             return Err((refusal, false));
         }
     };
@@ -135,7 +135,7 @@ async fn respond(
         Ok(plan) => plan,
         Err((refusal, is_for_head)) => {
             bad(front, taken, &refusal);
-            refused(note.as_deref(), &refusal);
+            refused(front, note.as_deref(), &refusal);
             return Err((refusal, is_for_head));
         }
     };
@@ -172,7 +172,7 @@ async fn respond(
     };
     enter(front.class);
     if let Err(refusal) = &done {
-        refused(plan.note.as_deref(), refusal);
+        refused(front, plan.note.as_deref(), refusal);
     }
     done.map_err(|refusal| (refusal, plan.is_for_head))
 }
@@ -185,7 +185,8 @@ pub(super) fn note(front: &Front, taken: &Taken) -> Option<Box<Note>> {
 }
 
 /// Notes how a request is refused.
-fn refused(note: Option<&Note>, refusal: &Refusal) {
+fn refused(front: &Front, note: Option<&Note>, refusal: &Refusal) {
+    front.counters.statuses.note(refusal.status);
     if let Some(note) = note {
         note.said(refusal.status);
         note.bytes_out.add(refusal.write(false).len() as u64);
@@ -316,6 +317,7 @@ impl Answering {
         let closes = !self.persists || self.has_body || front.is_closing();
         let text = self.reply.write(self.is_for_head, closes, self.is_old);
         front.counters.answered.one();
+        front.counters.statuses.note(self.reply.status);
         front.counters.bytes_out.add(text.len() as u64);
         let mut stream = stream;
         let sent = async {

@@ -140,7 +140,8 @@ fn location(redirect: &Redirect, path: Option<&str>, values: &Values<'_>) -> Opt
         Err(_) => host.to_owned(),
     };
     let target = match &redirect.path {
-        Some(path) if path.contains('?') => path.clone(),
+        // A question mark at the end says that there is no query.
+        Some(path) if path.contains('?') => path.strip_suffix('?').unwrap_or(path).to_owned(),
         Some(path) => {
             let query = values.target.find('?').map(|at| &values.target[at..]);
             format!("{path}{}", query.unwrap_or_default())
@@ -202,6 +203,7 @@ mod tests {
             ("host = \"b.example\"", "http://b.example/old/x?y=1"),
             ("path = \"/new\"", "http://a.example:8080/new?y=1"),
             ("path = \"/new?z\"", "http://a.example:8080/new?z"),
+            ("path = \"/new?\"", "http://a.example:8080/new"),
             ("prefix = \"/new\"", "http://a.example:8080/new/x?y=1"),
             ("prefix = \"/\"", "http://a.example:8080/x?y=1"),
             ("port = 80", "http://a.example/old/x?y=1"),

@@ -208,14 +208,16 @@ impl Core {
     /// Chooses a server and counts a connection to it. Those that were tried come last; a key
     /// matters if the choice is by hash.
     pub fn choose(&mut self, now: Duration, key: u64, tried: &[usize]) -> Choice {
+        let has_room = self.active < self.active_max;
+        // Also at one that is drained, when there is no other.
+        if let Some(index) = self.of_token(now, key, tried).filter(|_| has_room) {
+            return self.take(index, now);
+        }
         let Some(tier) = self.tier(now) else {
             return Choice::NoneUp;
         };
-        if self.active >= self.active_max {
+        if !has_room {
             return Choice::Busy;
-        }
-        if let Some(index) = self.of_token(now, key, tried) {
-            return self.take(index, now);
         }
         let fits = |core: &Self, index: usize, again: bool| {
             let member = &core.members[index];
@@ -363,6 +365,19 @@ impl Core {
         member.admin = before.admin;
         member.up = before.up;
         member.against = before.against;
+    }
+
+    /// Takes over what is known of a server that is the same as before, by the same clock.
+    pub fn keep(&mut self, index: usize, before: &Member) {
+        let member = &mut self.members[index];
+        member.weight = before.weight;
+        member.active_max = before.active_max;
+        member.since = before.since;
+        member.starting = before.starting;
+        // Without these nothing would say that it is good again.
+        if self.outliers.is_some() {
+            member.record = before.record.clone();
+        }
     }
 
     /// Takes over what another process says. Nothing starts slowly by it.

@@ -82,13 +82,17 @@ pub enum NoServer {
 
 impl Pool {
     /// A pool by its configuration. Servers that an earlier one had too keep their state, their
-    /// figures and their idle connections; their connections in use are counted anew.
+    /// figures, their ejections and their idle connections; their connections in use are counted
+    /// anew.
     pub fn new(name: &str, config: config::Pool, before: Option<&Pool>) -> Arc<Self> {
         let side = config.tls_side();
         // What is kept for others could not be told from what is encrypted for whom it should be.
         let same_tls = before.is_some_and(|before| before.config.tls_side() == side);
         let mut servers = Vec::new();
         let mut members = Vec::new();
+        // Times of servers that stay go on.
+        let began = before.map_or_else(Instant::now, |before| before.began);
+        let now = began.elapsed();
         for server in &config.servers {
             let server = server.get_ref();
             let mut member = Member::new(&server.name, server.weight, server.connections_max);
@@ -99,6 +103,7 @@ impl Pool {
             };
             // Until its address is found.
             member.up = server.address.is_known();
+            member.since = now;
             members.push(member);
             let known = before.and_then(|before| before.server(&server.name));
             let known = known.filter(|(_, known)| known.config == *server && same_tls);
@@ -115,37 +120,22 @@ impl Pool {
         let outliers = config.outliers.as_ref().map(|outliers| *outliers.get_ref());
         core.limit(config.requests_max, outliers);
         if let Some(before) = before {
-            let state = before.state();
-            for (index, server) in servers.iter().enumerate() {
-                let Some((known, old)) = before.server(&server.config.name) else {
-                    continue;
-                };
-                let member = &state.core.members()[known];
-                // Without checks nothing would say that it is up again.
-                if config.check.is_some() && old.config.address == server.config.address {
-                    core.inherit(index, member);
-                } else {
-                    core.set_admin(index, member.admin, Duration::ZERO);
-                }
-                if Arc::ptr_eq(old, server) {
-                    core.set_weight(index, member.weight);
-                }
-            }
+            inherit(&mut core, before, &servers, config.check.is_some());
         }
         for (index, server) in servers.iter().enumerate() {
             // What operators say counts for more than what the file has always said.
             let known = before.and_then(|before| before.server(&server.config.name));
             let was = known.is_some_and(|(_, known)| known.config.disabled);
             match (was, server.config.disabled) {
-                (false, true) => core.set_admin(index, Admin::Maintenance, Duration::ZERO),
-                (true, false) => core.set_admin(index, Admin::Ready, Duration::ZERO),
+                (false, true) => core.set_admin(index, Admin::Maintenance, now),
+                (true, false) => core.set_admin(index, Admin::Ready, now),
                 _ => {}
             }
         }
         Arc::new(Self {
             name: name.to_owned(),
             servers,
-            began: Instant::now(),
+            began,
             state: Mutex::new(State {
                 core,
                 queue: Queue::new(config.queue.max),
@@ -388,6 +378,26 @@ impl Pool {
     }
 }
 
+/// Takes over what is known of the servers that there were before.
+fn inherit(core: &mut Core, before: &Pool, servers: &[Arc<Server>], is_checked: bool) {
+    let state = before.state();
+    for (index, server) in servers.iter().enumerate() {
+        let Some((known, old)) = before.server(&server.config.name) else {
+            continue;
+        };
+        let member = &state.core.members()[known];
+        // Without checks nothing would say that it is up again.
+        if is_checked && old.config.address == server.config.address {
+            core.inherit(index, member);
+        } else {
+            core.set_admin(index, member.admin, before.age());
+        }
+        if Arc::ptr_eq(old, server) {
+            core.keep(index, member);
+        }
+    }
+}
+
 impl Lease {
     /// The server.
     pub fn server(&self) -> &Arc<Server> {
@@ -403,7 +413,7 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         self.pool.change(|core| core.release(self.index));
-        sessions::rests();
+        sessions::left(&self.pool, self.index);
     }
 }
 

@@ -158,6 +158,28 @@ fn what_is_known_of_a_server_outlives_a_change_of_the_pool() {
 }
 
 #[test]
+fn an_ejected_server_stays_out_and_limits_stay_when_others_come() {
+    let servers = |names: &[&str]| {
+        let of = |name: &&str| {
+            format!("[[pool.p.server]]\nname = \"{name}\"\naddress = \"127.0.0.1:1\"\n")
+        };
+        let outliers = "outliers = { consecutive = 1, ejected_percent_max = 100 }\n";
+        config(&(outliers.to_owned() + &names.iter().map(of).collect::<String>()))
+    };
+    let pool = Pool::new("p", servers(&["a", "b"]), None);
+    pool.outcome(0, false);
+    pool.set_max(1, 7);
+    let left = pool.members()[0].record.left(pool.age());
+    assert!(left > Duration::ZERO);
+    let next = Pool::new("p", servers(&["c", "a", "b"]), Some(&pool));
+    let members = next.members();
+    assert!(members[1].record.is_out(next.age()));
+    assert!(members[1].record.left(next.age()) <= left);
+    assert_eq!(members[2].active_max, 7);
+    assert!(!members[0].record.is_ejected() && members[0].since > Duration::ZERO);
+}
+
+#[test]
 fn a_server_may_begin_in_maintenance_and_stays_where_operators_put_it() {
     run(async {
         let text = |disabled: bool| {

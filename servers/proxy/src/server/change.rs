@@ -77,7 +77,7 @@ impl Context {
         let before = self.site();
         let classes = classes(&self.runtimes.serving, &config, &before.config)?;
         let logs = logs(&config, &before.logs).await?;
-        self.discovery.learn(&config, &self.runtimes).await;
+        let asks = self.discovery.learn(&config, &self.runtimes).await;
         let mut bound = Bound::new();
         for (name, listener) in &config.listeners {
             let listener = listener.get_ref();
@@ -103,7 +103,7 @@ impl Context {
         let site = self.go_by(site, &before);
         tell_certificates(&site, &before);
         self.tell_expiry(&site, true);
-        self.discovery.follow(self, &site.config);
+        self.discovery.follow(self, &site.config, asks);
         open.retain(|place| site.fronts.contains_key(place)).await;
         Ok(bound)
     }

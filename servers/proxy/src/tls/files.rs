@@ -58,8 +58,16 @@ pub struct Authorities {
 pub fn identity(certificate: &Path, key: &Path) -> Result<Identity, TlsError> {
     let chain = certificates(certificate)?;
     let text = read_private(key)?;
-    let private = PrivateKeyDer::from_pem_slice(&text)
-        .map_err(|_| TlsError::new(key, "there is no private key in it"))?;
+    let private = PrivateKeyDer::from_pem_slice(&text).map_err(|_| {
+        let is_encrypted = text.windows(9).any(|part| part == b"ENCRYPTED");
+        TlsError::new(
+            key,
+            match is_encrypted {
+                true => "its private key is encrypted: write it without a passphrase",
+                false => "there is no private key in it",
+            },
+        )
+    })?;
     let provider = default_provider();
     let private = provider.key_provider.load_private_key(private);
     let private = private

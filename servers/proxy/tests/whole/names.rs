@@ -98,6 +98,32 @@ fn servers_of_a_service_come_and_go() {
     proxy.until_said("_http._tcp.app.example is found");
 }
 
+/// The file that could not be gone by names nobody, so that there would be nobody to ask.
+#[test]
+fn a_reload_that_fails_changes_nothing_of_how_names_are_asked_for() {
+    let (a, b) = (Origin::named("a"), Origin::named("b"));
+    let names = Names::new(0);
+    names.host("home.example", HOME);
+    let serve = |port: u16| names.service("_http._tcp.app.example", "home.example", &[(1, port)]);
+    serve(a.address.port());
+    let by_name = config(&names, OFTEN, "address = \"srv:_http._tcp.app.example\"");
+    let proxy = Proxy::start(&by_name);
+    assert_eq!(answers(&proxy), ["a"]);
+    // The address of an origin is in use.
+    let address = a.address;
+    proxy.rewrite(&format!(
+        "[listener.web]\nbind = \"127.0.0.1:0\"\nmode = \"http\"\npool = \"app\"\n\
+         [listener.other]\nbind = \"{address}\"\nmode = \"http\"\npool = \"app\"\n\
+         [[pool.app.server]]\nname = \"s\"\naddress = \"{address}\"\n"
+    ));
+    let (done, _, errors) = proxy.try_ctl("reload");
+    assert!(!done && errors.contains("in use"), "{errors}");
+    let before = names.asked();
+    until("it is asked for as before", || names.asked() > before + 3);
+    serve(b.address.port());
+    until("it is followed", || answers(&proxy) == ["b"]);
+}
+
 /// A part of an answer does not take the servers of the rest away.
 #[test]
 fn a_host_of_a_service_that_nobody_answers_for_keeps_its_servers() {

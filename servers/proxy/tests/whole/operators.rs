@@ -3,8 +3,10 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
+use ::http::Method;
 use serde_json::Value;
 
+use super::support::two::{TwoClient, request, run};
 use super::support::{LIMIT, Origin, Proxy, Reply, run_command, until, web};
 
 fn sessions(proxy: &Proxy, filter: &str) -> Vec<Value> {
@@ -64,6 +66,75 @@ fn connections_are_shown_with_what_they_do_and_can_be_ended() {
     );
     assert_eq!(proxy.row("slow/held")["scur"], 0);
     assert_eq!(idle.get("/").text(), "other", "others are not touched");
+}
+
+#[test]
+fn connections_of_http2_are_found_and_ended_by_the_servers_of_their_requests() {
+    let (held, release) = std::sync::mpsc::channel::<()>();
+    let release = std::sync::Mutex::new(release);
+    let origin = Origin::http(move |asked| {
+        if asked.line.contains("slow") {
+            let _ = release.lock().unwrap().recv_timeout(LIMIT);
+        }
+        Reply::text("x")
+    });
+    let other = Origin::named("other");
+    let route = "[[listener.web.route]]\npath = \"/slow\"\npool = \"slow\"\n";
+    let proxy = Proxy::start(&(web(route, "", &[&other]) + &origin.config("slow", "held")));
+    run(async {
+        let mut client = TwoClient::connect(proxy.address("web")).await;
+        let get = |path: &str| request(Method::GET, path).body(()).unwrap();
+        let (answer, _) = client.0.send_request(get("/"), true).unwrap();
+        assert_eq!(answer.await.unwrap().status(), 200);
+        let (slow, _) = client.0.send_request(get("/slow"), true).unwrap();
+        until("it is under way", || {
+            sessions(&proxy, "server slow/held").len() == 1
+        });
+        let seen = &sessions(&proxy, "")[0];
+        assert_eq!(
+            (&seen["state"], &seen["requests"]),
+            (&"serves".into(), &2.into())
+        );
+        assert!(seen["bytes_out"].as_u64() > Some(0), "{seen}");
+        assert!(sessions(&proxy, "pool app").is_empty());
+        let ended = proxy.ctl("shutdown sessions server app/s0");
+        assert_eq!(ended, "0 connections were ended\n");
+        let ended = proxy.ctl("shutdown sessions server slow/held");
+        assert_eq!(ended, "1 connections were ended\n");
+        slow.await.unwrap_err();
+    });
+    drop(held);
+    until("it is gone", || sessions(&proxy, "").is_empty());
+}
+
+#[test]
+fn answers_are_counted_by_their_statuses() {
+    let origin = Origin::http(|asked| match &*asked.line {
+        "GET /no" => Reply::Go(b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n".to_vec()),
+        "GET /bad" => Reply::End(b"ICY 200\r\n\r\n".to_vec()),
+        _ => Reply::text("x"),
+    });
+    let route = "[[listener.web.route]]\npath = \"/gone\"\nanswer = { status = 410 }\n";
+    let proxy = Proxy::start(&web(route, "", &[&origin]));
+    for path in ["/", "/", "/no", "/bad", "/gone"] {
+        proxy.connect().get(path);
+    }
+    run(async {
+        let mut client = TwoClient::connect(proxy.address("web")).await;
+        for path in ["/", "/no", "/bad", "/gone"] {
+            let get = request(Method::GET, path).body(()).unwrap();
+            let (answer, _) = client.0.send_request(get, true).unwrap();
+            answer.await.unwrap();
+        }
+    });
+    let counts = |of: &str| ["2", "4", "5"].map(|class| proxy.stat(of, &format!("hrsp_{class}xx")));
+    assert_eq!(
+        counts("web/FRONTEND"),
+        [3, 4, 2],
+        "with what the proxy says"
+    );
+    assert_eq!(counts("app/s0"), [3, 2, 0]);
+    assert_eq!(counts("app/BACKEND"), [3, 2, 0]);
 }
 
 #[test]

@@ -297,9 +297,16 @@ type Case = (String, i32, &'static str);
 fn wrong_files(authority: &Authority, good: &Issued) -> Vec<Case> {
     let other = authority.issue("other", &["b.example"]);
     let open = authority.issue("open", &["c.example"]);
-    let (empty, missing) = (authority.path("empty"), authority.path("missing"));
+    let [empty, missing, encrypted] =
+        ["empty", "missing", "encrypted"].map(|name| authority.path(name));
     std::fs::write(&empty, "").unwrap();
-    for (file, mode) in [(&open.key, 0o644), (&empty, 0o600)] {
+    let begin = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n";
+    std::fs::write(
+        &encrypted,
+        format!("{begin}-----END ENCRYPTED PRIVATE KEY-----\n"),
+    )
+    .unwrap();
+    for (file, mode) in [(&open.key, 0o644), (&empty, 0o600), (&encrypted, 0o600)] {
         std::fs::set_permissions(file, Permissions::from_mode(mode)).unwrap();
     }
     let pair = |certificate: &Path, key: &Path| {
@@ -323,6 +330,11 @@ fn wrong_files(authority: &Authority, good: &Issued) -> Vec<Case> {
             pair(&good.certificate, &empty),
             1,
             "there is no private key in it",
+        ),
+        (
+            pair(&good.certificate, &encrypted),
+            1,
+            "write it without a passphrase",
         ),
         (pair(&empty, &good.key), 0, "there is no certificate in it"),
         (

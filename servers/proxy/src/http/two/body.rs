@@ -21,10 +21,12 @@ use evenkeel::task::checkpoint;
 use h2::Reason;
 
 use super::super::chunks::BadChunk;
+use super::super::exchange::Plan;
 use super::held::All;
 use super::sink::Sink;
 use super::source::Source;
 use crate::counters::Counter;
+use crate::sessions;
 
 /// How much is read at once of a body that comes by HTTP/1.1, and given to h2 at once.
 pub(super) const PIECE_BYTES: usize = 16 * 1_024;
@@ -71,6 +73,36 @@ pub(super) async fn reset(
     }
 }
 
+/// Where the bytes of a body are counted on their way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Passed<'a> {
+    /// For the line of its request, or for who waits for it.
+    pub noted: Option<&'a Counter>,
+    /// Whether they go to the client, whose session has them, too.
+    pub is_answer: bool,
+}
+
+impl<'a> Passed<'a> {
+    pub(super) fn of(plan: &'a Plan, is_answer: bool) -> Self {
+        let noted = plan.note.as_deref().map(|note| match is_answer {
+            true => &note.bytes_out,
+            false => &note.bytes_in,
+        });
+        Self { noted, is_answer }
+    }
+
+    pub(super) fn add(self, bytes: usize) {
+        let bytes = bytes as u64;
+        if let Some(noted) = self.noted {
+            noted.add(bytes);
+        }
+        match self.is_answer {
+            true => sessions::sent(bytes),
+            false => sessions::came(bytes),
+        }
+    }
+}
+
 /// Forwards a body to its end.
 ///
 /// # Errors
@@ -80,7 +112,7 @@ pub(super) async fn pipe(
     source: &mut Source<'_>,
     sink: &mut Sink<'_>,
     all: &Arc<All>,
-    noted: Option<&Counter>,
+    passed: Passed<'_>,
 ) -> Result<(), Broken> {
     let mut has_begun = false;
     loop {
@@ -103,8 +135,8 @@ pub(super) async fn pipe(
         };
         has_begun = true;
         let is_end = !matches!(piece, Piece::Data(_));
-        if let (Piece::Data(bytes) | Piece::Last(bytes), Some(noted)) = (&piece, noted) {
-            noted.add(bytes.len() as u64);
+        if let Piece::Data(bytes) | Piece::Last(bytes) = &piece {
+            passed.add(bytes.len());
         }
         deliver(sink, piece, all, source.held()).await?;
         if is_end {

@@ -17,7 +17,7 @@ use super::super::framing::Framing;
 use super::super::patience::Patience;
 use super::super::refusal::Refusal;
 use super::answer::{Answer, Awaited, Trouble};
-use super::body::{Broken, broken, pipe};
+use super::body::{Broken, Passed, broken, pipe};
 use super::held::All;
 use super::reply::Reply;
 use super::servers::Place;
@@ -26,7 +26,6 @@ use super::source::Source;
 use super::squeeze::{self, squeezed};
 use super::tunnel::{self, Far, Tunnel};
 use super::upload::{Upload, answered};
-use crate::access_log::Note;
 use crate::compress::Form;
 use crate::counters::Counter;
 use crate::pool::{Dialled, Lease, Pool, Server, Wanted, dial, dial_two};
@@ -335,10 +334,7 @@ async fn both<'s>(
     let upload = pin!(async {
         match has_body {
             // Most requests have none: those keep no room for it.
-            true => {
-                let noted = noted(plan, |note| &note.bytes_in);
-                Box::pin(pipe(up, &mut sink, all, noted)).await
-            }
+            true => Box::pin(pipe(up, &mut sink, all, Passed::of(plan, false))).await,
             false => sink.head().await.map_err(|_| Broken::To),
         }
     });
@@ -348,18 +344,11 @@ async fn both<'s>(
         is_whole: false,
     };
     let (mut answer, body) = answered(&mut upload, &mut awaited, reply, front, plan).await?;
-    if answer.opens {
-        // Before the configuration changes what it says.
-        tunnel::verified(&answer, plan)?;
+    let is_by_two = matches!(reply, Reply::Two { .. });
+    if opens(&answer, plan, (front, server), is_by_two)? {
         answer.change(plan, server);
         return Ok(Whole::Opened(answer, body));
     }
-    let is_by_two = matches!(reply, Reply::Two { .. });
-    if is_by_two && answer.status.is_success() && tunnel::is_wanted(plan) {
-        return Err(Trouble::NotOpened);
-    }
-    let head = answer.status.as_u16();
-    plan.note.iter().for_each(|note| note.answered(head));
     let form = squeeze::form(&answer, plan);
     let tag = answer.change(plan, server);
     let (framing, persists, status) = (answer.framing, answer.persists, answer.status.as_u16());
@@ -372,9 +361,9 @@ async fn both<'s>(
     let result = match reply.begin(answer, closes, front, plan)? {
         None => Ok(()),
         Some(mut sink) => {
-            let noted = noted(plan, |note| &note.bytes_out);
+            let passed = Passed::of(plan, true);
             // What is handed over by value has its place twice.
-            let download = pin!(download(&mut down, &mut sink, all, form, noted));
+            let download = pin!(download(&mut down, &mut sink, all, form, passed));
             upload.beside(download).await
         }
     };
@@ -399,18 +388,44 @@ async fn both<'s>(
     }))
 }
 
+/// Whether the protocol changes by an answer, which is counted.
+fn opens(
+    answer: &Answer,
+    plan: &Plan,
+    (front, server): (&Front, &Server),
+    is_by_two: bool,
+) -> Result<bool, Trouble> {
+    let status = match answer.opens {
+        true => {
+            // Before the configuration changes what it says.
+            tunnel::verified(answer, plan)?;
+            StatusCode::SWITCHING_PROTOCOLS
+        }
+        false if is_by_two && answer.status.is_success() && tunnel::is_wanted(plan) => {
+            return Err(Trouble::NotOpened);
+        }
+        false => answer.status,
+    };
+    front.counters.statuses.note(status.as_u16());
+    server.counters.statuses.note(status.as_u16());
+    if !answer.opens {
+        (plan.note.iter()).for_each(|note| note.answered(status.as_u16()));
+    }
+    Ok(answer.opens)
+}
+
 /// Sends the body of an answer.
 async fn download(
     down: &mut Source<'_>,
     sink: &mut Sink<'_>,
     all: &Arc<All>,
     form: Form,
-    noted: Option<&Counter>,
+    passed: Passed<'_>,
 ) -> Result<(), Broken> {
     match form {
         // Few answers are compressed: the others keep no room for it.
-        Form::Squeezed(by) => Box::pin(squeezed(down, sink, all, by, noted)).await,
-        Form::Fixed | Form::Plain => pipe(down, sink, all, noted).await,
+        Form::Squeezed(by) => Box::pin(squeezed(down, sink, all, by, passed)).await,
+        Form::Fixed | Form::Plain => pipe(down, sink, all, passed).await,
     }
 }
 
@@ -451,11 +466,6 @@ async fn opened(
         Ok(()) => done(End::Close),
         Err(_) => done(End::Reset),
     })
-}
-
-/// What counts for the log.
-fn noted(plan: &Plan, which: fn(&Note) -> &Counter) -> Option<&Counter> {
-    plan.note.as_deref().map(which)
 }
 
 impl<'a> Awaited<'a> {

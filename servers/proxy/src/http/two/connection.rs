@@ -343,7 +343,10 @@ impl Serving<'_> {
         // As the configuration is now.
         let front = self.taken.front();
         match begin(self.taken, front, request, respond, self.line) {
-            Some((plan, stream)) => drop(self.tasks.spawn_in(plan.class, stream.run(plan))),
+            Some((plan, stream)) => {
+                let class = plan.class;
+                drop((self.tasks).spawn_in(class, sessions::shared(stream.run(plan))));
+            }
             None => self.rests(),
         }
     }
@@ -390,6 +393,7 @@ fn begin(
     match planned {
         Ok(Planned::Answer(answering)) => {
             front.counters.answered.one();
+            front.counters.statuses.note(answering.reply.status);
             if let Some(note) = &note {
                 note.said(answering.reply.status);
                 note.whole();
@@ -398,7 +402,6 @@ fn begin(
             None
         }
         Ok(Planned::Forward(plan)) => {
-            sessions::dials(taken.ends.client());
             let plan = Plan { note, ..plan };
             let stream = Stream {
                 front,
@@ -411,6 +414,7 @@ fn begin(
         }
         Err(refusal) => {
             front.counters.bad_requests.one();
+            front.counters.statuses.note(refusal.status);
             let asked = format!("{} {}", parts.method, parts.uri);
             let (client, why) = (taken.ends.client(), &refusal.why);
             let refusals = &front.counters.refusals;
@@ -450,8 +454,9 @@ impl Stream {
             let mut exchange = Box::pin(exchange(&mut call, &plan));
             Timed::new(exchange.as_mut(), plan.note.as_deref()).await
         };
-        if let (Err(refusal), Some(note)) = (&end, &plan.note) {
-            note.said(refusal.status);
+        if let Err(refusal) = &end {
+            call.front.counters.statuses.note(refusal.status);
+            plan.note.iter().for_each(|note| note.said(refusal.status));
         }
         call.reply.finish(end, &plan);
     }

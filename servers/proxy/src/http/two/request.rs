@@ -150,6 +150,8 @@ pub(super) fn plan(
     let refused = |bad: BadHead| of_head(&bad);
     // Lengths that contradict the body are refused by h2; two are refused here.
     let framing = match Framing::said(&lines, 1).map_err(refused)? {
+        // Some servers want to be told that there is nothing.
+        Some(Framing::Length(0)) if protocol.is_none() && !has_body => Framing::Length(0),
         // What follows is of the other protocol.
         _ if !has_body || protocol.is_some() => Framing::None,
         Some(Framing::Length(length)) => Framing::Length(length),

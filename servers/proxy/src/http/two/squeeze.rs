@@ -14,12 +14,11 @@ use bytes::Bytes;
 use super::super::exchange::Plan;
 use super::super::framing::Framing;
 use super::answer::{Answer, lines};
-use super::body::{Broken, Piece, deliver};
+use super::body::{Broken, Passed, Piece, deliver};
 use super::held::All;
 use super::sink::Sink;
 use super::source::Source;
 use crate::compress::{Form, Squeeze, push, weak};
-use crate::counters::Counter;
 
 /// How much is gathered before it is sent.
 const OUT_BYTES: usize = 16 * 1_024;
@@ -73,13 +72,13 @@ pub(super) async fn squeezed(
     sink: &mut Sink<'_>,
     all: &Arc<All>,
     mut squeeze: Box<Squeeze>,
-    noted: Option<&Counter>,
+    passed: Passed<'_>,
 ) -> Result<(), Broken> {
     let mut out = Out {
         coded: Vec::new(),
         held: source.held(),
         all,
-        noted,
+        passed,
     };
     let mut has_begun = false;
     loop {
@@ -129,7 +128,7 @@ struct Out<'a> {
     coded: Vec<u8>,
     held: usize,
     all: &'a Arc<All>,
-    noted: Option<&'a Counter>,
+    passed: Passed<'a>,
 }
 
 impl Out<'_> {
@@ -138,9 +137,7 @@ impl Out<'_> {
             return Ok(());
         }
         let coded = Bytes::from(std::mem::take(&mut self.coded));
-        if let Some(noted) = self.noted {
-            noted.add(coded.len() as u64);
-        }
+        self.passed.add(coded.len());
         deliver(sink, Piece::Data(coded), self.all, self.held).await
     }
 }

@@ -31,7 +31,7 @@ use super::super::head::{HTTP_2, Request};
 use super::super::patience::Patience;
 use super::super::refusal::Refusal;
 use super::answer::Answer;
-use super::body::{Broken, pipe};
+use super::body::{Broken, Passed, pipe};
 use super::held::{All, Line};
 use super::sink::Sink;
 use super::source::Source;
@@ -249,6 +249,11 @@ impl Tunnel<'_, '_> {
         let Self { up, down, far } = self;
         let Far { forth, mut back } = far;
         let (came, went) = (Counter::default(), Counter::default());
+        let passed = |noted, is_answer| Passed {
+            noted: Some(noted),
+            is_answer,
+        };
+        let (to_server, to_client) = (passed(&came, false), passed(&went, true));
         // Who takes nothing is given up by the patience of what waits for it.
         let waits = [const { AtomicBool::new(false) }; 2];
         let mut taken = [forth.socket(), down.socket()].map(|one| one.map(Socket::taken));
@@ -256,11 +261,11 @@ impl Tunnel<'_, '_> {
         let done = {
             // The end of one direction is passed on, and the other one goes on.
             let forth = async {
-                pipe(up, &mut forth, all, Some(&came)).await.map_err(cut)?;
+                pipe(up, &mut forth, all, to_server).await.map_err(cut)?;
                 forth.shut().await
             };
             let back = async {
-                let passed = pipe(&mut back, &mut down, all, Some(&went)).await;
+                let passed = pipe(&mut back, &mut down, all, to_client).await;
                 passed.map_err(cut)?;
                 down.shut().await
             };

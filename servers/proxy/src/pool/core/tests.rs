@@ -126,6 +126,17 @@ fn a_request_that_is_taken_back_leaves_the_next_one_to_try_an_ejected_server() {
 }
 
 #[test]
+fn a_client_comes_back_to_its_drained_server_also_when_there_is_no_other() {
+    let mut core = pool(Balance::RoundRobin, &[1]);
+    core.members[0].token = 7;
+    core.set_admin(0, Admin::Drain, NOW);
+    assert_eq!(core.choose(NOW, 7, &[]), Choice::Server(0));
+    assert_eq!(core.choose(NOW, 8, &[]), Choice::NoneUp);
+    core.limit(1, None);
+    assert_eq!(core.choose(NOW, 7, &[]), Choice::NoneUp, "no room for it");
+}
+
+#[test]
 fn a_slow_start_grows_to_the_whole_share() {
     let mut core = pool(Balance::RoundRobin, &[1, 1]);
     core.slow_start = Some(Duration::from_secs(10));
