@@ -16,7 +16,7 @@ use tracing::warn;
 
 use super::format::Record;
 use super::queue::{Added, Queue};
-use super::sink::{Sink, Target};
+use super::sink::{Sink, Target, Unwritten};
 use crate::config;
 use crate::counters::Counter;
 
@@ -247,11 +247,18 @@ async fn written(
     });
     let (bytes, result) = match wrote.await {
         Ok((bytes, result)) => (bytes, result),
-        Err(error) => (Vec::new(), Err(io::Error::other(error))),
+        Err(error) => (Vec::new(), Err(io::Error::other(error).into())),
     };
     match result {
         Ok(()) => shared.written.add(lines),
-        Err(error) => {
+        Err(unwritten) => {
+            let Unwritten {
+                bytes: there,
+                error,
+            } = unwritten;
+            let whole = bytes[..there].iter().filter(|&&byte| byte == b'\n').count() as u64;
+            let lines = lines.saturating_sub(whole);
+            shared.written.add(whole);
             shared.dropped.add(lines);
             let to = &shared.config.to;
             shared.complain(&format_args!(

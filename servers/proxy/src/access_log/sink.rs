@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -114,9 +114,23 @@ impl fmt::Display for Target {
 #[derive(Debug)]
 pub(super) enum Sink {
     Stdout,
-    File(File),
+    /// With whether it ends within a line, as when a disk was full.
+    File(File, bool),
     Syslog(UnixDatagram, Facility),
     Udp(UdpSocket, Facility),
+}
+
+/// What could not be written, and how many bytes were.
+#[derive(Debug)]
+pub(super) struct Unwritten {
+    pub bytes: usize,
+    pub error: io::Error,
+}
+
+impl From<io::Error> for Unwritten {
+    fn from(error: io::Error) -> Self {
+        Self { bytes: 0, error }
+    }
 }
 
 impl Sink {
@@ -126,7 +140,9 @@ impl Sink {
             Target::File(path) => {
                 let mut options = OpenOptions::new();
                 options.append(true).create(true).mode(MODE);
-                options.open(path).map(Self::File)
+                let file = options.open(path)?;
+                let is_torn = is_torn(path, &file);
+                Ok(Self::File(file, is_torn))
             }
             Target::Syslog(path) => connected(path).map(|socket| Self::Syslog(socket, facility)),
             Target::Udp(server) => connected_to(server).map(|socket| Self::Udp(socket, facility)),
@@ -134,18 +150,24 @@ impl Sink {
     }
 
     /// Writes lines, each with its end.
-    pub(super) fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+    pub(super) fn write(&mut self, lines: &[u8]) -> Result<(), Unwritten> {
         match self {
             Self::Stdout => {
                 let mut output = io::stdout().lock();
                 output.write_all(lines)?;
-                output.flush()
+                Ok(output.flush()?)
             }
-            Self::File(file) => file.write_all(lines),
+            Self::File(file, is_torn) => {
+                if *is_torn {
+                    file.write_all(b"\n")?;
+                    *is_torn = false;
+                }
+                append(file, lines)
+            }
             Self::Syslog(socket, facility) => {
-                each(lines, *facility, |datagram| socket.send(datagram))
+                Ok(each(lines, *facility, |datagram| socket.send(datagram))?)
             }
-            Self::Udp(socket, facility) => each(lines, *facility, |datagram| {
+            Self::Udp(socket, facility) => Ok(each(lines, *facility, |datagram| {
                 let datagram = &datagram[..datagram.len().min(UDP_BYTES_MAX)];
                 match socket.send(datagram) {
                     // What is said of an earlier datagram, which nobody took. This one is sent.
@@ -154,9 +176,38 @@ impl Sink {
                     }
                     sent => sent,
                 }
-            }),
+            })?),
         }
     }
+}
+
+/// Writes all of it, or says how much of it was written.
+fn append(to: &mut impl Write, lines: &[u8]) -> Result<(), Unwritten> {
+    let mut bytes = 0;
+    while bytes < lines.len() {
+        match to.write(&lines[bytes..]) {
+            Ok(0) => {
+                let error = io::ErrorKind::WriteZero.into();
+                return Err(Unwritten { bytes, error });
+            }
+            Ok(written) => bytes += written,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Unwritten { bytes, error }),
+        }
+    }
+    Ok(())
+}
+
+/// Whether a file ends within a line. A pipe or a terminal does not say so.
+fn is_torn(path: &Path, file: &File) -> bool {
+    let length = file.metadata().ok().filter(|metadata| metadata.is_file());
+    let Some(last) = length.and_then(|metadata| metadata.len().checked_sub(1)) else {
+        return false;
+    };
+    let mut end = [b'\n'];
+    // What is appended to may not be for reading. Then it is taken as it is.
+    let read = File::open(path).and_then(|file| file.read_exact_at(&mut end, last));
+    read.is_ok() && end != *b"\n"
 }
 
 /// Sends a datagram for each line.
@@ -208,6 +259,28 @@ fn datagram(line: &[u8], facility: Facility) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_that_was_cut_off_is_not_glued_to_the_next_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        let target = Target::File(path.clone());
+        for (there, then) in [("", "new\n"), ("old\n", "old\nnew\n"), ("ol", "ol\nnew\n")] {
+            std::fs::write(&path, there).unwrap();
+            let mut sink = Sink::open(&target, Facility::default()).unwrap();
+            sink.write(b"new\n").unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), then);
+        }
+    }
+
+    #[test]
+    fn what_was_written_before_a_disk_was_full_is_known() {
+        let mut room = [0; 6];
+        let unwritten = append(&mut &mut room[..], b"one\ntwo\n").unwrap_err();
+        assert_eq!(unwritten.bytes, 6);
+        assert_eq!(unwritten.error.kind(), io::ErrorKind::WriteZero);
+        assert_eq!(&room, b"one\ntw");
+    }
 
     #[test]
     fn targets_are_read_and_shown() {

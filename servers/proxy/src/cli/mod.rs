@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::config;
+use crate::server::certificate_warnings;
 use clap::{Args, Parser, Subcommand};
 
 /// How a command ends.
@@ -165,6 +166,9 @@ fn done(arguments: Arguments) -> Outcome {
         Command::Run(file) => run::run(&file.file),
         Command::Check(file) => {
             let config = config::read(&file.file)?;
+            for warning in certificate_warnings(&config) {
+                eprintln!("warning: {warning}");
+            }
             let (listeners, pools) = (config.listeners.len(), config.pools.len());
             println!(
                 "{}: good; listeners {listeners}, pools {pools}",

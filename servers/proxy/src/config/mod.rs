@@ -115,6 +115,8 @@ pub struct Process {
     pub admin_socket: Option<PathBuf>,
     /// The address of the page with the runtime's statistics, and of its metrics.
     pub admin_page: Option<String>,
+    /// The file with the token of the page, which others need who can connect to it.
+    pub admin_page_token_file: Option<PathBuf>,
     /// Bytes of bodies that all connections of HTTP/2 together may hold.
     pub h2_held_bytes_max: usize,
 }
@@ -152,6 +154,7 @@ impl Process {
             pid_file,
             admin_socket,
             admin_page,
+            admin_page_token_file,
             h2_held_bytes_max
         );
         let differ = keys.into_iter().filter(|&(_, differs)| differs);
@@ -180,6 +183,7 @@ impl Default for Process {
             pid_file: None,
             admin_socket: None,
             admin_page: None,
+            admin_page_token_file: None,
             h2_held_bytes_max: http2::ALL_HELD_BYTES_MAX,
         }
     }

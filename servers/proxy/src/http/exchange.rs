@@ -199,6 +199,13 @@ pub(super) fn no_server() -> Refusal {
     )
 }
 
+/// Says that a server has sent a part of its answer, which its client has by now.
+pub(super) fn broke_off(front: &Front, plan: &Plan, server: &Server) {
+    let (pool, name) = (&plan.pool.name, &server.config.name);
+    let what = "broke off its answer, of which the client has got a part";
+    front.complain_of(plan.route, &format_args!("server {pool}/{name} {what}"));
+}
+
 /// What the client is told.
 pub(super) fn refused(
     fault: Fault,
@@ -270,6 +277,7 @@ async fn once(client: &mut Client<'_>, plan: &Plan, dialled: Dialled) -> Result<
         note.whole();
     }
     if done.is_broken {
+        broke_off(client.front, plan, server);
         plan.pool.outcome(lease.index(), false);
     } else {
         plan.pool.answered(lease.index(), done.status);

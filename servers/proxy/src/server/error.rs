@@ -57,6 +57,15 @@ pub enum ServerError {
         /// What is wrong.
         error: evenkeel_admin::AdminError,
     },
+    /// Others can connect to the page.
+    #[error(
+        "process.admin_page {0}: others can connect to it, so they need a token: name a file that \
+         has one in process.admin_page_token_file, or listen on 127.0.0.1 or a Unix socket"
+    )]
+    AdminPageOpen(String),
+    /// The token of the page.
+    #[error("process.admin_page_token_file: {0}")]
+    AdminPageToken(#[from] crate::tls::TlsError),
     /// A class that came with a reload.
     #[error(
         "class {0} is new, and classes are made when the proxy begins: upgrade or restart it, or \

@@ -11,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use tracing::{error_span, warn};
 
 use super::{Context, Site};
+use crate::config::Config;
 use crate::tls::Own;
 
 /// How often all of them are looked at: one that holds for days comes to its last hours soon.
@@ -75,25 +76,66 @@ impl Site {
                 all.insert(whose, in_use);
             }
         }
-        for (name, pool) in &self.config.pools {
-            let Some(tls) = pool.get_ref().tls.as_ref().map(|tls| tls.get_ref()) else {
-                continue;
-            };
-            if let Some(own) = tls.side.as_ref().and_then(|side| side.own()) {
+        all.extend(of_pools(&self.config));
+        all
+    }
+}
+
+/// Those with which the proxy comes to servers.
+fn of_pools(config: &Config) -> impl Iterator<Item = (Whose, InUse)> {
+    config.pools.iter().filter_map(|(name, pool)| {
+        let tls = pool.get_ref().tls.as_ref()?.get_ref();
+        let own = tls.side.as_ref()?.own()?;
+        let whose = Whose {
+            listener: None,
+            pool: Some(name.clone()),
+            file: own.file.clone(),
+        };
+        let in_use = InUse {
+            own: Arc::clone(own),
+            warning: tls.expiry_warning,
+            is_of_acme: false,
+        };
+        Some((whose, in_use))
+    })
+}
+
+/// What is to be told of the certificates in the files of a configuration: those that have ended,
+/// or end soon.
+pub fn warnings(config: &Config) -> Vec<String> {
+    let of_listeners = config.listeners.iter().flat_map(|(name, listener)| {
+        let tls = listener.get_ref().tls.as_ref().map(|tls| tls.get_ref());
+        let sides = tls.and_then(|tls| Some((tls.expiry_warning, tls.side.as_ref()?)));
+        sides.into_iter().flat_map(move |(warning, side)| {
+            side.certificates().iter().map(move |own| {
                 let whose = Whose {
-                    listener: None,
-                    pool: Some(name.clone()),
+                    listener: Some(name.clone()),
+                    pool: None,
                     file: own.file.clone(),
                 };
                 let in_use = InUse {
                     own: Arc::clone(own),
-                    warning: tls.expiry_warning,
+                    warning,
                     is_of_acme: false,
                 };
-                all.insert(whose, in_use);
-            }
+                (whose, in_use)
+            })
+        })
+    });
+    let all = of_listeners.chain(of_pools(config)).collect();
+    let due = Told::default().due(all, Timestamp::now());
+    let said = |(whose, in_use, left): &(Whose, InUse, SignedDuration)| {
+        format!("{}: {}", whose.named(), text(in_use, *left))
+    };
+    due.iter().map(said).collect()
+}
+
+impl Whose {
+    fn named(&self) -> String {
+        match (&self.listener, &self.pool) {
+            (Some(name), _) => format!("listener {name}"),
+            (None, name) => format!("pool {}", name.as_deref().unwrap_or_default()),
         }
-        all
     }
 }
 
@@ -108,14 +150,12 @@ impl Context {
         let due = told.due(site.certificates(), Timestamp::now());
         drop(told);
         for (whose, in_use, left) in due {
-            let Whose { listener, pool, .. } = &whose;
-            let (span, of) = match (listener, pool) {
-                (Some(name), _) => (error_span!("listener", listener = name), "listener"),
-                (None, pool) => (error_span!("pool", pool), "pool"),
+            let span = match (&whose.listener, &whose.pool) {
+                (Some(name), _) => error_span!("listener", listener = name),
+                (None, pool) => error_span!("pool", pool),
             };
-            let name = listener.iter().chain(pool).next();
-            let (name, text) = (name.map_or("", String::as_str), text(&in_use, left));
-            span.in_scope(|| warn!("{of} {name}: {text}"));
+            let (name, text) = (whose.named(), text(&in_use, left));
+            span.in_scope(|| warn!("{name}: {text}"));
         }
     }
 }

@@ -23,7 +23,7 @@ mod watch;
 
 pub use accept::Taken;
 pub use error::ServerError;
-pub use expiry::{InUse, Whose};
+pub use expiry::{InUse, Whose, warnings as certificate_warnings};
 pub use site::{Front, Place, Site, Watched};
 
 use std::path::{Path, PathBuf};
@@ -32,6 +32,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use evenkeel::time::{Instant, sleep, timeout};
+use evenkeel_admin::AdminError;
 use servers_common::watch::{Known, look};
 use tokio::sync::Semaphore;
 use tokio::sync::watch::{Receiver, Sender};
@@ -264,8 +265,20 @@ async fn listen(
             admin::add_metrics(&context, families);
         }
     });
-    let page = page.listen(&address).await;
-    page.map_err(|error| ServerError::AdminPage { address, error })
+    let page = match &context
+        .site()
+        .config
+        .process
+        .get_ref()
+        .admin_page_token_file
+    {
+        Some(file) => page.token(crate::tls::secret(file)?),
+        None => page,
+    };
+    page.listen(&address).await.map_err(|error| match error {
+        AdminError::NeedsToken(address) => ServerError::AdminPageOpen(address),
+        error => ServerError::AdminPage { address, error },
+    })
 }
 
 /// Tries until the process before this one has left the address.

@@ -141,6 +141,17 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     Ok(read)
 }
 
+/// A text of one line that others cannot read, such as a token.
+///
+/// # Errors
+///
+/// [`TlsError`]: the file cannot be read, others can read it, or it is no text.
+pub fn secret(path: &Path) -> Result<String, TlsError> {
+    let text = String::from_utf8(read_private(path)?);
+    let text = text.map_err(|_| TlsError::new(path, "it is no text"))?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+}
+
 /// Reads a file which others cannot read, and the group cannot change. The group may read it, as
 /// where a secret is mounted for a container's group.
 fn read_private(path: &Path) -> Result<Vec<u8>, TlsError> {
@@ -149,8 +160,8 @@ fn read_private(path: &Path) -> Result<Vec<u8>, TlsError> {
     let mode = metadata.mode() & 0o777;
     if mode & NOT_PRIVATE != 0 {
         let what = format!(
-            "others can read or change it, and it has the key (its mode is {mode:03o}): \
-             `chmod 600` it; if somebody may have read it, make a new key"
+            "others can read or change it, and it has a secret (its mode is {mode:03o}): \
+             `chmod 600` it; if somebody may have read it, make a new one"
         );
         return Err(TlsError::new(path, what));
     }

@@ -31,7 +31,9 @@ mod session;
 mod tickets;
 
 pub use client_side::{ClientSide, Connector, Verify, server_name};
-pub use files::{Authorities, Identity, TlsError, authorities, identity, system_authorities};
+pub use files::{
+    Authorities, Identity, TlsError, authorities, identity, secret, system_authorities,
+};
 pub use handshake::{Failure, accept, asked};
 pub use hello::{Hello, Said};
 pub use lifetime::{Lifetime, described, lifetime};

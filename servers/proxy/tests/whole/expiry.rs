@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::support::{Authority, Client, Issued, Origin, Proxy, until, web};
+use super::support::{Authority, Client, Issued, Origin, Proxy, run_command, until, web};
 
 /// Longer than until the year 2099, and not as long as until 4096.
 const WARNING: &str = "expiry_warning = \"40000d\"";
@@ -102,6 +102,15 @@ fn operators_see_all_certificates_with_their_ends() {
     assert!(row("listener", "old")["left_s"].as_i64().unwrap() < 0);
     let own = all.own.certificate.to_str().unwrap();
     assert_eq!(row("pool", "app")["file"], own);
+    // A check of the file says it, too.
+    let path = proxy.path("checked.toml");
+    std::fs::write(&path, all.config(&origin)).unwrap();
+    let (is_good, _, said) = run_command(&["check", path.to_str().unwrap()]);
+    let old = "warning: listener old: its certificate has expired";
+    assert!(
+        is_good && said.contains(old) && !said.contains("listener good"),
+        "{said}"
+    );
 
     let mut client = Client::connect(proxy.address("(page)"));
     client.send("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");

@@ -7,9 +7,11 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
+use ::http::Method;
 use serde_json::Value;
 
 use super::support::frames::{Frames, HEADERS};
+use super::support::two::{TwoClient, all_of, request, run};
 use super::support::{Authority, LIMIT, Origin, Proxy, Reply, Trust, until, web};
 
 /// A log `main` that goes there, and a listener with it.
@@ -140,6 +142,32 @@ fn answers_of_the_proxy_itself_have_no_time_of_a_server() {
         (&504.into(), &0.into()),
         "{line}"
     );
+}
+
+#[test]
+fn operators_are_told_of_answers_that_are_broken_off() {
+    let broken = b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nabc";
+    let origin = Origin::http(|_| Reply::End(broken.to_vec()));
+    // One for each, as a listener tells of one thing a second.
+    for is_two in [false, true] {
+        let proxy = Proxy::start(&web("", "", &[&origin]));
+        if is_two {
+            run(async {
+                let mut client = TwoClient::connect(proxy.address("web")).await;
+                let get = request(Method::GET, "/").body(()).unwrap();
+                let (answer, _) = client.0.send_request(get, true).unwrap();
+                // The end of the stream may have overtaken the head.
+                if let Ok(mut answer) = answer.await {
+                    all_of(answer.body_mut()).await.unwrap_err();
+                }
+            });
+        } else {
+            let mut client = proxy.connect();
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            client.ended();
+        }
+        proxy.until_said("server app/s0 broke off its answer, of which");
+    }
 }
 
 #[test]

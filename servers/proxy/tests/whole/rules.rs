@@ -1,6 +1,8 @@
 //! Rates, changes of heads, redirects and fixed answers.
 
+use std::fs::{self, Permissions};
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
 
@@ -219,6 +221,40 @@ fn what_rules_do_is_in_the_metrics() {
             "{line}:\n{metrics}"
         );
     }
+}
+
+#[test]
+fn others_need_the_token_of_the_page() {
+    let origin = Origin::named("x");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("token");
+    fs::write(&file, "a-secret-of-some-length\n").unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    let page = format!("admin_page = \"0.0.0.0:0\"\nadmin_page_token_file = {file:?}");
+    let proxy = Proxy::start_with(&page, &web("", "", &[&origin]));
+    let port = proxy.address("(page)").rsplit_once(':').unwrap().1;
+    let status = |token: &str| {
+        let mut page = Client::connect(&format!("127.0.0.1:{port}"));
+        page.send(format!("GET /metrics HTTP/1.1\r\nHost: any\r\n{token}\r\n"));
+        page.answer().status
+    };
+    assert_eq!(status(""), 401);
+    assert_eq!(
+        status("Authorization: Bearer a-secret-of-some-length\r\n"),
+        200
+    );
+    // Without one, what is to be done is said.
+    let path = directory.path().join("proxy.toml");
+    let text = format!(
+        "[process]\nadmin_page = \"0.0.0.0:0\"\n{}",
+        web("", "", &[&origin])
+    );
+    fs::write(&path, text).unwrap();
+    let (begins, _, said) = run_command(&["run", path.to_str().unwrap()]);
+    assert!(
+        !begins && said.contains("process.admin_page_token_file"),
+        "{said}"
+    );
 }
 
 #[test]

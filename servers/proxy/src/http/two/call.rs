@@ -12,7 +12,9 @@ use bytes::BytesMut;
 use evenkeel::time::Instant;
 use h2::RecvStream;
 
-use super::super::exchange::{Client, End, Fault, Plan, gone, no_server, refused, wanted};
+use super::super::exchange::{
+    Client, End, Fault, Plan, broke_off, gone, no_server, refused, wanted,
+};
 use super::super::framing::Framing;
 use super::super::patience::Patience;
 use super::super::refusal::Refusal;
@@ -67,8 +69,10 @@ struct Done {
 
 impl Done {
     /// Notes what became of a request.
-    fn tell(&self, plan: &Plan, index: usize) {
+    fn tell(&self, front: &Front, plan: &Plan, lease: &Lease) {
+        let index = lease.index();
         if self.is_broken {
+            broke_off(front, plan, lease.server());
             plan.pool.outcome(index, false);
         } else {
             plan.pool.answered(index, self.status);
@@ -284,7 +288,7 @@ async fn once(call: &mut Call<'_>, plan: &Plan, called: Called) -> Result<End, T
             } else if done.end != End::Reset {
                 stream.finish_now();
             }
-            done.tell(plan, lease.index());
+            done.tell(call.front, plan, &lease);
             // Not before, so that whoever gets the place finds the connection.
             drop(lease);
             Ok(done.end)
@@ -312,7 +316,7 @@ async fn once(call: &mut Call<'_>, plan: &Plan, called: Called) -> Result<End, T
                     Box::pin(opened(call, plan, answer, far)).await?
                 }
             };
-            done.tell(plan, lease.index());
+            done.tell(call.front, plan, &lease);
             Ok(done.end)
         }
     }
