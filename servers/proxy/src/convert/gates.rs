@@ -27,7 +27,7 @@ pub(super) struct Gates {
     turns: [Vec<routes::Rule<Gate>>; 3],
     /// How long a first message is waited for.
     pub(super) delay: Option<Duration>,
-    /// Whether all that begins with a message of TLS is accepted, whatever rules of contents follow.
+    /// Whether all that begins with a message of TLS is accepted, whatever rules follow.
     accepts_tls: bool,
     /// What could not be read: the line, and why.
     pub(super) wrong: Vec<(usize, String)>,

@@ -268,8 +268,8 @@ fn cookie(line: &Line, remarks: &mut Remarks) -> Option<At<String>> {
             // As it is here.
             "indirect" | "httponly" => {}
             "nocache" => {
-                let said = "nocache is left out: answers with the cookie are not marked as private, \
-                            so have servers mark what a shared cache is not to keep";
+                let said = "nocache is left out: answers with the cookie are not marked private; \
+                            have servers mark what a shared cache is not to keep";
                 remarks.note(line.number, said);
             }
             "secure" => keys += ", secure = true",

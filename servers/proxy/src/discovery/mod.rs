@@ -96,8 +96,9 @@ pub enum NotFound {
 }
 
 impl Discovery {
-    /// Asks for names that are new, by the settings of this configuration. Waits for a while. Others
-    /// are asked for as before until [`follow`](Self::follow): the configuration may still fail.
+    /// Asks for names that are new, by the settings of this configuration. Waits for a while.
+    /// Others are asked for as before until [`follow`](Self::follow): the configuration may still
+    /// fail.
     pub async fn learn(&self, config: &Config, runtimes: &Runtimes) -> Asks {
         let wanted = names::names(config);
         let settings = config.resolver.get_ref();

@@ -88,8 +88,8 @@ impl Record {
         }
     }
 
-    /// All that it was chosen for has ended. A request that was to try it, and was taken back before
-    /// anything could be said of the server, leaves that to the next one.
+    /// All that it was chosen for has ended. A request that was to try it, and was taken back
+    /// before anything could be said of the server, leaves that to the next one.
     pub fn rests(&mut self) {
         if let State::Probing(_) = self.state {
             self.state = State::Probing(Duration::ZERO);
