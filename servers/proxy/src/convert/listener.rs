@@ -402,8 +402,8 @@ impl Listener<'_> {
         let part = part.filter(|part| !std::ptr::eq(*part, self.part));
         let ruled = part.map(|part| self.ruled(part)).unwrap_or_default();
         if let Some(line) = ruled.forwarded_proto {
-            let said = "X-Forwarded-Proto is set for all of a frontend, or for none: write the rule \
-                        there";
+            let said = "X-Forwarded-Proto is set for all of a frontend, or for none: write the \
+                        rule there";
             self.remarks.error(line, said);
         }
         (ruled.request, ruled.response)
