@@ -21,6 +21,10 @@ use crate::trial::{column, judge, or_else, or_nan, ratio};
 /// What is to be reached in the mix, over HAProxy as it comes: rates, and the operator's wait.
 const RATE_OVER_HAPROXY: f64 = 1.1;
 const ADMIN_P99_OVER_HAPROXY: f64 = 0.1;
+/// Clients and servers are seldom on the machine of their proxy.
+const IN_PIECES: &str = "In the mix, clients and servers pass a megabyte on 16 KiB at a time. A \
+                         kernel that is built without preemption ends a call before anybody else \
+                         has its processor, so the operator would wait for their copies.";
 /// Processor time of a megabyte over that of HAProxy that splices.
 const CPU_OVER_SPLICING: f64 = 0.85;
 /// From this length on all is measured: with two threads, too, every setting, and the database.
@@ -31,6 +35,7 @@ pub(crate) fn run(lab: &Lab) -> Result<Experiment> {
     company.missing.iter().for_each(|line| lab.progress(line));
     let mut notes = company.missing.clone();
     notes.extend(servers::told(lab)?);
+    notes.push(IN_PIECES.to_owned());
     let origins = lab.helper(&["origins"])?;
     let behind = Behind {
         http: origins.address("http")?,

@@ -266,6 +266,9 @@ pub(crate) struct PassedArgs {
     /// A megabyte, over a connection of HTTP that is kept.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = within(0..=1_000_u32))]
     pub(crate) http_bytes: u32,
+    /// The same, which the server sends and the client reads 16 KiB at a time.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = within(0..=1_000_u32))]
+    pub(crate) http_pieces: u32,
     /// A megabyte, over a connection of TCP.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = within(0..=1_000_u32))]
     pub(crate) tcp_bytes: u32,

@@ -34,12 +34,13 @@ impl Reached for PassedArgs {
 
 impl PassedArgs {
     /// What is done, by its flag, and how many clients do it.
-    fn loads(&self) -> [(&'static str, Load, u32); 5] {
+    fn loads(&self) -> [(&'static str, Load, u32); 6] {
         [
             ("kept", Load::Kept, self.kept),
             ("closed", Load::Closed, self.closed),
             ("connections", Load::Connection, self.connections),
             ("http-bytes", Load::HttpBytes, self.http_bytes),
+            ("http-pieces-bytes", Load::HttpPieces, self.http_pieces),
             ("tcp-bytes", Load::TcpBytes, self.tcp_bytes),
         ]
     }
@@ -56,7 +57,7 @@ pub(crate) fn origins() -> Result<()> {
 }
 
 pub(crate) fn run(args: &PassedArgs) -> Result<PassedSummary> {
-    let counts = [const { AtomicU64::new(0) }; 5];
+    let counts = [const { AtomicU64::new(0) }; 6];
     let begun = Instant::now();
     let end = begun + args.seconds;
     thread::scope(|scope| {
@@ -106,12 +107,16 @@ mod tests {
             closed: 0,
             connections: 0,
             http_bytes: 1,
+            http_pieces: 1,
             tcp_bytes: 1,
             seconds: Duration::from_millis(20),
         };
         let found = run(&args).expect("the origins answer");
         let names: Vec<&str> = found.operations.keys().map(String::as_str).collect();
-        assert_eq!(names, ["http-bytes", "kept", "tcp-bytes"]);
+        assert_eq!(
+            names,
+            ["http-bytes", "http-pieces-bytes", "kept", "tcp-bytes"]
+        );
         assert!(
             found.operations.values().all(|&count| count > 0),
             "{found:?}"

@@ -34,6 +34,8 @@ pub enum Load {
     Connection,
     /// A megabyte, over a kept connection of HTTP.
     HttpBytes,
+    /// The same, which the server sends and the client reads in [`PIECE`]s.
+    HttpPieces,
     /// A megabyte, over a connection of TCP.
     TcpBytes,
     /// Ten kilobytes over a connection of HTTP/2, several at a time. The server speaks HTTP/1.1.
@@ -60,6 +62,12 @@ pub fn run(proxy: &impl Reached, load: Load, mut goes_on: impl FnMut() -> bool) 
             let mut kept = Kept::connect(proxy.http())?;
             while goes_on() {
                 kept.ask(matches!(load, Load::HttpBytes), &mut buffer)?;
+            }
+        }
+        Load::HttpPieces => {
+            let mut kept = Kept::connect(proxy.http())?;
+            while goes_on() {
+                kept.ask_in_pieces(&mut buffer[..PIECE])?;
             }
         }
         Load::Closed => {

@@ -50,7 +50,7 @@ pub(super) static SCENARIOS: [Scenario; 7] = [
     scenario("HTTP/2, 10 kB", Load::H2, Of::Operations, Some(0.95)),
     scenario("HTTP, 1 MB", Load::Own("--http-bytes 4"), Of::Megabytes, Some(0.45)),
     tcp("TCP, 1 MB", Load::Own("--tcp-bytes 4"), Of::Megabytes, Some(0.45)),
-    scenario("mix", Load::Own("--http-bytes 8 --kept 4"), Of::Both, None),
+    scenario("mix", Load::Own("--http-pieces 8 --kept 4"), Of::Both, None),
 ];
 
 const fn scenario(name: &'static str, load: Load, of: Of, cpu: Option<f64>) -> Scenario {
