@@ -208,7 +208,9 @@ fn proxy_measures_the_program_that_is_asked_for() {
     let [program, file] = ["own-proxy", "own-proxy.json"].map(|name| directory.join(name));
     let lab_path = env!("CARGO_BIN_EXE_evenkeel-lab");
     let started = directory.join("own-proxy.started");
+    // An earlier run has left them, and made the program one that may be run.
     let _ = std::fs::remove_file(&started);
+    let _ = std::fs::remove_file(&program);
     let mark = format!("[ \"$1\" = run ] && touch '{}'", started.display());
     let script = format!("#!/bin/sh\n{mark}\nexec '{lab_path}' evenkeel-proxy \"$@\"\n");
     std::fs::write(&program, script).expect("the script is written");
