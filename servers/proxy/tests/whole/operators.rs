@@ -2,6 +2,8 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::Mutex;
+use std::sync::mpsc::{Sender, channel};
 
 use ::http::Method;
 use serde_json::Value;
@@ -14,16 +16,22 @@ fn sessions(proxy: &Proxy, filter: &str) -> Vec<Value> {
     serde_json::from_str(&answer).unwrap()
 }
 
-#[test]
-fn connections_are_shown_with_what_they_do_and_can_be_ended() {
-    let (held, release) = std::sync::mpsc::channel::<()>();
-    let release = std::sync::Mutex::new(release);
+/// An origin that answers what is slow when the sender goes, and everything else at once.
+fn held() -> (Sender<()>, Origin) {
+    let (held, release) = channel();
+    let release = Mutex::new(release);
     let origin = Origin::http(move |asked| {
         if asked.line.contains("slow") {
             let _ = release.lock().unwrap().recv_timeout(LIMIT);
         }
         Reply::text("x")
     });
+    (held, origin)
+}
+
+#[test]
+fn connections_are_shown_with_what_they_do_and_can_be_ended() {
+    let (held, origin) = held();
     let other = Origin::named("other");
     let config = "[[listener.web.route]]\npath = \"/slow\"\npool = \"slow\"\nclass = \"bulk\"\n";
     let text = web(config, "", &[&other]) + &origin.config("slow", "held");
@@ -70,14 +78,7 @@ fn connections_are_shown_with_what_they_do_and_can_be_ended() {
 
 #[test]
 fn connections_of_http2_are_found_and_ended_by_the_servers_of_their_requests() {
-    let (held, release) = std::sync::mpsc::channel::<()>();
-    let release = std::sync::Mutex::new(release);
-    let origin = Origin::http(move |asked| {
-        if asked.line.contains("slow") {
-            let _ = release.lock().unwrap().recv_timeout(LIMIT);
-        }
-        Reply::text("x")
-    });
+    let (held, origin) = held();
     let other = Origin::named("other");
     let route = "[[listener.web.route]]\npath = \"/slow\"\npool = \"slow\"\n";
     let proxy = Proxy::start(&(web(route, "", &[&other]) + &origin.config("slow", "held")));

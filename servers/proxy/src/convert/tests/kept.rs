@@ -75,38 +75,30 @@ fn what_would_be_lost_is_said() {
 
 #[test]
 fn what_is_the_same_here_becomes_that() {
-    for (lines, what, is_so) in [
+    for (lines, what) in [
         // Members of a list are compared.
         (
             "use_backend a if { hdr(X-Role) one }",
             "header_matches = { \"x-role\"",
-            true,
         ),
         (
             "use_backend a if { req.fhdr(X-Role) one }",
             "headers = { \"x-role\" = \"one\" }",
-            true,
         ),
         // Nothing is said by it, as nobody speaks TLS here.
         (
             "http-request set-header X-Forwarded-Proto https if { ssl_fc }",
             "forwarded_for = \"keep\"",
-            true,
         ),
         (
             "http-request set-header X-Forwarded-Proto http if !{ ssl_fc }",
             "forwarded_for = \"replace\"",
-            true,
         ),
-        (
-            "",
-            "retries = { max = 3, budget_percent = 100, reserve",
-            true,
-        ),
+        ("", "retries = { max = 3, budget_percent = 100, reserve"),
     ] {
         let said = said(&front("http", lines));
         assert!(!said.contains(" error: "), "{lines}: {said}");
-        assert_eq!(said.contains(what), is_so, "{lines}: {said}");
+        assert!(said.contains(what), "{lines}: {said}");
     }
 }
 
