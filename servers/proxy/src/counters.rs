@@ -1,6 +1,7 @@
 //! What is counted of listeners and servers.
 
 pub use servers_common::counters::Counter;
+use servers_common::histogram::Histogram;
 
 use crate::refusals::Refusals;
 use crate::tls::Session;
@@ -49,6 +50,8 @@ pub struct OfListener {
     pub answered: Counter,
     /// Heads of answers, the proxy's own ones too.
     pub statuses: Statuses,
+    /// How long requests took, from their head to the head of a server's answer.
+    pub answers: Histogram,
     /// Bytes that clients sent.
     pub bytes_in: Counter,
     /// Bytes that clients were sent.
@@ -74,6 +77,7 @@ impl OfListener {
         ];
         all.into_iter().for_each(Counter::clear);
         self.refusals.clear();
+        self.answers.clear();
         self.statuses.clear();
         self.tls.clear();
     }
@@ -88,6 +92,10 @@ pub struct OfServer {
     pub connect_errors: Counter,
     /// Heads of answers that it sent.
     pub statuses: Statuses,
+    /// How long connections took, with handshakes.
+    pub connects: Histogram,
+    /// How long answers took, from the connection to their head.
+    pub answers: Histogram,
     /// Answers that did not come, or could not be read.
     pub answer_errors: Counter,
     /// Attempts after which another one was made.
@@ -123,6 +131,8 @@ impl OfServer {
             &self.bytes_out,
         ];
         all.into_iter().for_each(Counter::clear);
+        self.connects.clear();
+        self.answers.clear();
         self.statuses.clear();
         self.tls.clear();
     }

@@ -41,6 +41,7 @@ pub mod discovery;
 pub mod events;
 pub mod http;
 pub mod listener;
+mod place;
 pub mod policy;
 pub mod pool;
 pub mod proxy_protocol;

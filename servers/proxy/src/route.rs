@@ -19,7 +19,7 @@ use crate::pool::{Pool, Pools};
 #[derive(Debug)]
 pub struct Router {
     routes: Vec<Route>,
-    otherwise: Option<Destination>,
+    otherwise: Option<Arc<Destination>>,
     /// That of the listener, which is in the rules of all its routes.
     limit: Option<Arc<Limiter>>,
     /// That of the listener, for routes that say nothing.
@@ -29,7 +29,7 @@ pub struct Router {
 #[derive(Debug)]
 struct Route {
     conditions: Conditions,
-    destination: Destination,
+    destination: Arc<Destination>,
 }
 
 /// All of them have to be met.
@@ -60,7 +60,7 @@ enum PathIs {
 }
 
 /// Where a request goes.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Destination {
     /// Its pool; none, if its rules answer it.
     pub pool: Option<Arc<Pool>>,
@@ -116,7 +116,7 @@ impl Router {
             let pool = pool.map(|pool| pools.get(pool.get_ref()).map(Arc::clone));
             let own_class = own.and_then(|own| own.class.as_ref());
             let own_class = own_class.map(|name| name.get_ref().as_str());
-            Some(Destination {
+            Some(Arc::new(Destination {
                 pool: match pool {
                     Some(pool) => Some(pool?),
                     None => None,
@@ -126,7 +126,7 @@ impl Router {
                 rules: Rules::new(whole, (&route, own), before),
                 route,
                 index,
-            })
+            }))
         };
         let route = |(index, route): (usize, &toml::Spanned<config::Route>)| {
             let route = route.get_ref();
@@ -163,7 +163,7 @@ impl Router {
     }
 
     /// That of the first route that takes the request of this client, or of the listener.
-    pub fn find(&self, request: &Request<'_>, client: Option<IpAddr>) -> Option<&Destination> {
+    pub fn find(&self, request: &Request<'_>, client: Option<IpAddr>) -> Option<&Arc<Destination>> {
         let route = self
             .routes
             .iter()
@@ -178,7 +178,7 @@ impl Router {
         &self,
         name: Option<&str>,
         client: Option<IpAddr>,
-    ) -> Option<&Destination> {
+    ) -> Option<&Arc<Destination>> {
         let takes = |route: &&Route| route.conditions.take_connection(name, client);
         let route = self.routes.iter().find(takes);
         let destination = route.map(|route| &route.destination);
@@ -193,14 +193,14 @@ impl Router {
 
     /// The name of a route, or of the listener, that [`find`](Self::find) has found.
     pub fn route(&self, index: usize) -> Option<&str> {
-        let mut all = self.destinations().chain(&self.otherwise);
+        let mut all = self.destinations().chain(self.otherwise());
         let found = all.find(|destination| destination.index == index)?;
         Some(&found.route)
     }
 
     /// Where requests go, by the routes in their order.
     pub fn destinations(&self) -> impl Iterator<Item = &Destination> {
-        self.routes.iter().map(|route| &route.destination)
+        self.routes.iter().map(|route| &*route.destination)
     }
 
     /// The classes of the routes, in their order.
@@ -230,7 +230,7 @@ impl Router {
 
     /// Where what no route takes goes, and connections without requests.
     pub fn otherwise(&self) -> Option<&Destination> {
-        self.otherwise.as_ref()
+        self.otherwise.as_deref()
     }
 }
 

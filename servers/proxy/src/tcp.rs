@@ -6,8 +6,7 @@ use std::sync::Arc;
 use evenkeel::time::{Instant, timeout_at};
 use tokio::io::AsyncReadExt;
 
-use crate::access_log::{Note, Timed};
-use crate::counters::Counter;
+use crate::access_log::{Cause, Note, Timed};
 use crate::http::of_client;
 use crate::policy::Key;
 use crate::pool::{Pool, Wanted, dial};
@@ -26,10 +25,8 @@ const READ_BYTES: usize = 4 * 1_024;
 pub fn serve(mut taken: Taken) -> impl Future<Output = ()> + Send {
     async move {
         let front = taken.front();
-        let mut note = front.log.as_ref().map(|log| {
-            let tls = taken.stream.session().map(Session::version);
-            Note::begin(log, taken.ends.client(), &front.name, tls)
-        });
+        let tls = taken.stream.session().map(Session::version);
+        let mut note = Note::begin(&front.recorder, taken.ends.client(), tls);
         let name = match front.router.asks_for_names() {
             // Few do: the other connections keep no room for it.
             true => Box::pin(asked_for(&mut taken, &front)).await,
@@ -40,18 +37,16 @@ pub fn serve(mut taken: Taken) -> impl Future<Output = ()> + Send {
             .find_connection(name.as_deref(), taken.ends.client());
         let pool = found.and_then(|found| found.pool.as_ref());
         let (Some(destination), Some(pool)) = (found, pool) else {
+            note.failed(Cause::NoRoute);
             return nowhere(&taken, &front, name.as_deref());
         };
-        if let Some(note) = &mut note {
-            note.goes(destination);
-        }
+        note.goes(destination);
         if destination.class != front.class {
             // Only outside tasks this is an error, and connections are served by tasks.
             let _ = evenkeel::task::change_class(destination.class);
         }
-        let note = note.as_deref();
-        let mut served = pin!(served(&mut taken, &front, pool, note));
-        Timed::new(served.as_mut(), note).await;
+        let mut served = pin!(served(&mut taken, &front, pool, &note));
+        Timed::new(served.as_mut(), Some(&note)).await;
     }
 }
 
@@ -90,51 +85,44 @@ async fn asked_for(taken: &mut Taken, front: &Front) -> Option<String> {
     }
 }
 
-async fn served(taken: &mut Taken, front: &Front, pool: &Arc<Pool>, note: Option<&Note>) {
+async fn served(taken: &mut Taken, front: &Front, pool: &Arc<Pool>, note: &Note) {
     if let Some(limit) = front.router.limit()
         && limit.check(Key::Client(taken.ends.client())).is_err()
     {
         front.counters.refused.one();
         front.complain(&"a client connects more often than rate_limit allows");
+        note.failed(Cause::Limit);
         return taken.stream.reset();
     }
     pool.earn_retry();
-    let began = note.map(|_| Instant::now());
+    let began = note.now();
     let key = of_client(&taken.ends);
-    let dialled = match dial(pool, key, &taken.ends, Wanted::Own, &mut Vec::new()).await {
+    let mut tried = Vec::new();
+    let dialled = match dial(pool, key, &taken.ends, Wanted::Own, &mut tried).await {
         Ok(dialled) => dialled,
         Err(error) => {
-            if let Some(note) = note {
-                note.unserved(error.queued());
-            }
+            note.unserved(&error, tried.len());
             front.complain(&error);
             // There is nobody to whom it could be said.
             return taken.stream.reset();
         }
     };
     let server = dialled.lease.server();
-    if let (Some(note), Some(began)) = (note, began) {
-        note.connected(server, dialled.lease.queued, began.elapsed());
-    }
+    note.connected(&dialled.lease, true, began, tried.len());
     pool.outcome(dialled.lease.index(), true);
     let (ours, theirs) = (&front.counters, &server.counters);
-    let nowhere = Counter::default();
-    let [noted_in, noted_out] = match note {
-        Some(note) => [&note.bytes_in, &note.bytes_out],
-        None => [&nowhere; 2],
-    };
     let from_client = relay::Side {
         begun: std::mem::take(&mut taken.buffer).to_vec(),
         stream: &taken.stream,
-        from: &[&ours.bytes_in, &theirs.bytes_in, noted_in],
+        from: &[&ours.bytes_in, &theirs.bytes_in, &note.bytes_in],
     };
     let from_server = relay::Side {
         stream: &dialled.stream,
         begun: Vec::new(),
-        from: &[&ours.bytes_out, &theirs.bytes_out, noted_out],
+        from: &[&ours.bytes_out, &theirs.bytes_out, &note.bytes_out],
     };
     match relay::both(from_client, from_server, &front.config).await {
-        Ok(()) => note.into_iter().for_each(Note::whole),
+        Ok(()) => note.whole(),
         Err(_) => {
             // Both see that something may be missing.
             taken.stream.reset();

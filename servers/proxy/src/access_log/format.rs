@@ -70,8 +70,12 @@ pub struct Record<'a> {
     pub total: Duration,
     /// For which it was being computed.
     pub processor: Duration,
+    /// Attempts after the first one.
+    pub retries: usize,
     /// The answer was sent whole.
     pub is_whole: bool,
+    /// Why not, or why it is an error of the proxy; empty if it is neither.
+    pub cause: &'a str,
 }
 
 /// The same as data, in the order in which it is written.
@@ -100,7 +104,9 @@ struct Object<'a> {
     answer_us: u128,
     total_us: u128,
     processor_us: u128,
+    retries: usize,
     whole: bool,
+    cause: &'a str,
 }
 
 impl Format {
@@ -184,7 +190,9 @@ impl<'a> From<&Record<'a>> for Object<'a> {
             answer_us: record.answer.as_micros(),
             total_us: record.total.as_micros(),
             processor_us: record.processor.as_micros(),
+            retries: record.retries,
             whole: record.is_whole,
+            cause: record.cause,
         }
     }
 }
@@ -241,7 +249,9 @@ mod tests {
             answer: Duration::from_micros(3),
             total: Duration::from_micros(4),
             processor: Duration::from_micros(5),
+            retries: 1,
             is_whole: true,
+            cause: "",
         }
     }
 

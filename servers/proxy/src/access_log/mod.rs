@@ -2,6 +2,7 @@
 //! what, what it was answered with, and how long that took.
 //!
 //! - `note`: what is noted of a request while it is served; its end is the line.
+//! - `cause`: why it was not served as it was asked.
 //! - `format`: how a line is written.
 //! - `queue`: lines that wait to be written, up to a number of bytes.
 //! - `sink`: files, standard output and the system's log; `log` writes there, in a lane.
@@ -12,13 +13,15 @@
 //!                                              └──▶ dropped, counted and said
 //! ```
 
+mod cause;
 mod format;
 mod log;
 mod note;
 mod queue;
 mod sink;
 
+pub use cause::Cause;
 pub use format::{Format, Record};
 pub use log::{Log, Logs};
-pub use note::{Note, Timed};
+pub use note::{Note, Recorder, Timed};
 pub use sink::{Facility, Target};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use evenkeel::runtime::Handle;
 use evenkeel_admin::metrics::{Families, Family, Kind, Rows, Value, table_of};
+use servers_common::histogram::Histogram;
 
 use super::cpu::of_control;
 use crate::compress::Compress;
@@ -55,6 +56,7 @@ const LOG: &[&str] = &["log"];
 /// A family, and how its value is read.
 type Of<T, V> = (Family, fn(&T) -> V);
 type Counted<T> = (Family, fn(&T) -> &Counter);
+type Timed<T> = (Family, fn(&T) -> &Histogram);
 
 /// Families with a row for each listener.
 const LISTENERS: [Counted<OfListener>; 7] = [
@@ -238,6 +240,46 @@ const ANSWERS: Family = counter(
     &["listener", "code"],
     "Heads of answers to clients, the proxy's own ones too",
 );
+const fn seconds(
+    name: &'static str,
+    labels: &'static [&'static str],
+    help: &'static str,
+) -> Family {
+    Family {
+        name,
+        help,
+        kind: Kind::Histogram,
+        unit: Some("seconds"),
+        labels,
+    }
+}
+
+const ANSWER_TIMES: Family = seconds(
+    "proxy_answer_time",
+    LISTENER,
+    "How long requests took, from their head to the head of a server's answer",
+);
+
+/// Families with a row for each server.
+const SERVER_TIMES: [Timed<OfServer>; 2] = [
+    (
+        seconds(
+            "proxy_server_connect_time",
+            SERVER,
+            "How long connections took, with handshakes, without waiting in the queue",
+        ),
+        |of| &of.connects,
+    ),
+    (
+        seconds(
+            "proxy_server_answer_time",
+            SERVER,
+            "How long answers took, from the connection to their head",
+        ),
+        |of| &of.answers,
+    ),
+];
+
 const SERVER_ANSWERS: Family = counter(
     "proxy_server_answers",
     &["pool", "server", "code"],
@@ -253,10 +295,12 @@ pub fn page() -> String {
     let limits = LIMITS.iter().map(|(family, _)| family);
     let compressions = COMPRESSIONS.iter().map(|(family, _)| family);
     let servers = SERVERS.iter().map(|(family, _)| family);
+    let times = SERVER_TIMES.iter().map(|(family, _)| family);
     let states = STATES.iter().map(|(family, _)| family);
     let others = [
         &ANSWERS,
         &SERVER_ANSWERS,
+        &ANSWER_TIMES,
         &CERTIFICATES,
         &WAITING,
         &LINES,
@@ -264,7 +308,7 @@ pub fn page() -> String {
         &CONTROL_RUN,
         &CONTROL_OLDEST,
     ];
-    let of_servers = servers.chain(states);
+    let of_servers = servers.chain(times).chain(states);
     let all = listeners.chain(limits).chain(of_servers);
     table_of(all.chain(compressions).chain(others))
 }
@@ -307,6 +351,7 @@ pub(crate) fn add(context: &Context, families: &mut Families<'_>) {
         });
     }
     add_answers(site, families);
+    add_times(site, families);
     families.add(&CERTIFICATES, |row| {
         for (whose, in_use) in site.certificates() {
             if let Some(lifetime) = in_use.own.lifetime {
@@ -336,12 +381,30 @@ pub(crate) fn add(context: &Context, families: &mut Families<'_>) {
     }
 }
 
+/// How long connections and answers took.
+fn add_times(site: &Site, families: &mut Families<'_>) {
+    families.add(&ANSWER_TIMES, |row| {
+        for front in of_http(site) {
+            row(&[&front.name], histogram(&front.counters.answers));
+        }
+    });
+    for (family, read) in &SERVER_TIMES {
+        families.add(family, |row| {
+            each_server(site, row, |server, _| histogram(read(&server.counters)));
+        });
+    }
+}
+
+fn histogram(of: &Histogram) -> Value {
+    let (sum, buckets) = of.read();
+    Value::Histogram { sum, buckets }
+}
+
 /// Answers by the first digit of their status.
 fn add_answers(site: &Site, families: &mut Families<'_>) {
     let each = |statuses: &Statuses| Statuses::CLASSES.into_iter().zip(statuses.totals());
     families.add(&ANSWERS, |row| {
-        let speaks_http = |front: &&Arc<Front>| front.config.mode == Mode::Http;
-        for front in site.fronts.values().filter(speaks_http) {
+        for front in of_http(site) {
             for (code, total) in each(&front.counters.statuses) {
                 row(&[&front.name, code], Value::Count(total));
             }
@@ -359,6 +422,12 @@ fn add_answers(site: &Site, families: &mut Families<'_>) {
             }
         }
     });
+}
+
+/// The listeners that take requests.
+fn of_http(site: &Site) -> impl Iterator<Item = &Arc<Front>> {
+    let all = site.fronts.values();
+    all.filter(|front| front.config.mode == Mode::Http)
 }
 
 /// What the worker of control costs and how late it is, which the runtime's own metrics do not say:

@@ -297,7 +297,7 @@ impl Sums<'_> {
             counter.add(bytes);
         }
         if let Some(noted) = self.noted {
-            noted.add(bytes);
+            noted.add_alone(bytes);
         }
         if self.is_client {
             sessions::sent(bytes);

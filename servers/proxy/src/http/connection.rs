@@ -17,8 +17,9 @@ use super::refusal::Refusal;
 use super::rewrite::OfRequest;
 use super::two::{self, Begun};
 use super::waits;
-use crate::access_log::{Note, Timed};
+use crate::access_log::{Cause, Note, Timed};
 use crate::config::{HashOn, Protocol};
+use crate::place::pinned;
 use crate::policy::{Asked, Passage, Reply, Verdict};
 use crate::pool::{self, Pool, hash};
 use crate::route::Destination;
@@ -66,7 +67,7 @@ pub fn serve(mut taken: Taken) -> impl Future<Output = ()> + Send {
                     return Box::pin(end(&taken, &front, Ok(End::Close))).await;
                 }
             }
-            match Box::pin(next(&mut taken, &front, &mut timer)).await {
+            match pinned(|| next(&mut taken, &front, &mut timer)).await {
                 Ok(End::Next) => is_first = false,
                 ended => return Box::pin(end(&taken, &front, ended)).await,
             }
@@ -107,21 +108,23 @@ async fn next(
         Ok(None) => return Ok(End::Close),
         Err(refusal) => {
             bad(front, taken, &refusal);
-            refused(front, note(front, taken).as_deref(), &refusal);
+            refused(front, Some(&note(front, taken)), &refusal);
             return Err((refusal, false));
         }
     };
-    respond(taken, timer, head).await
+    respond(taken, front, timer, head).await
 }
 
 /// Serves a request whose head is there.
 async fn respond(
     taken: &mut Taken,
+    front: &Arc<Front>,
     timer: &mut Timer,
     head: usize,
 ) -> Result<End, (Refusal, bool)> {
     // It may have been long in coming, and the configuration is another one by now.
-    let front = &taken.front();
+    let newer = taken.newer(front);
+    let front = newer.as_ref().unwrap_or(front);
     front.counters.requests.one();
     let is_tls = taken.stream.session().is_some();
     let mut note = note(front, taken);
@@ -135,7 +138,7 @@ async fn respond(
         Ok(plan) => plan,
         Err((refusal, is_for_head)) => {
             bad(front, taken, &refusal);
-            refused(front, note.as_deref(), &refusal);
+            refused(front, Some(&note), &refusal);
             return Err((refusal, is_for_head));
         }
     };
@@ -143,10 +146,10 @@ async fn respond(
     let mut plan = match plan {
         Planned::Forward(plan) => plan,
         Planned::Answer(answer) => {
-            return Ok(answer.send(&taken.stream, front, note.as_deref()).await);
+            return Ok(answer.send(&taken.stream, front, &note).await);
         }
     };
-    plan.note = note;
+    plan.note = Some(note);
     if taken.buffer.is_empty() {
         // The answer can have it.
         spare::give(std::mem::take(&mut taken.buffer));
@@ -162,12 +165,12 @@ async fn respond(
     let done = match plan.two {
         None => {
             let mut exchange = pin!(exchange(client, &plan));
-            Timed::new(exchange.as_mut(), plan.note.as_deref()).await
+            Timed::at_once(exchange.as_mut(), plan.note.as_deref()).await
         }
         // Few servers speak HTTP/2: the others need no place for it.
         Some(_) => {
-            let mut forward = Box::pin(two::forward(client, &plan));
-            Timed::new(forward.as_mut(), plan.note.as_deref()).await
+            let mut forward = pinned(|| two::forward(client, &plan));
+            Timed::at_once(forward.as_mut(), plan.note.as_deref()).await
         }
     };
     enter(front.class);
@@ -177,11 +180,10 @@ async fn respond(
     done.map_err(|refusal| (refusal, plan.is_for_head))
 }
 
-/// The note of a request, if its listener has a log.
-pub(super) fn note(front: &Front, taken: &Taken) -> Option<Box<Note>> {
-    let log = front.log.as_ref()?;
+/// The note of a request.
+pub(super) fn note(front: &Front, taken: &Taken) -> Box<Note> {
     let tls = taken.stream.session().map(Session::version);
-    Some(Note::begin(log, taken.ends.client(), &front.name, tls))
+    Note::begin(&front.recorder, taken.ends.client(), tls)
 }
 
 /// Notes how a request is refused.
@@ -189,6 +191,7 @@ fn refused(front: &Front, note: Option<&Note>, refusal: &Refusal) {
     front.counters.statuses.note(refusal.status);
     if let Some(note) = note {
         note.said(refusal.status);
+        note.failed(Cause::of_status(refusal.status));
         note.bytes_out.add(refusal.write(false).len() as u64);
     }
 }
@@ -312,7 +315,7 @@ impl Answering {
         }
     }
 
-    async fn send(self, stream: &Stream, front: &Front, note: Option<&Note>) -> End {
+    async fn send(self, stream: &Stream, front: &Front, note: &Note) -> End {
         // What is left of a body stands before the next request.
         let closes = !self.persists || self.has_body || front.is_closing();
         let text = self.reply.write(self.is_for_head, closes, self.is_old);
@@ -325,12 +328,11 @@ impl Answering {
             stream.flush().await
         };
         let sent = timeout(front.config.timeouts.body, sent).await;
-        if let Some(note) = note {
-            note.said(self.reply.status);
-            note.bytes_out.add(text.len() as u64);
-            if matches!(sent, Ok(Ok(()))) {
-                note.whole();
-            }
+        note.said(self.reply.status);
+        note.bytes_out.add(text.len() as u64);
+        match sent {
+            Ok(Ok(())) => note.whole(),
+            _ => note.failed(Cause::ClientGone),
         }
         match sent {
             Ok(Ok(())) if self.has_body => End::Linger,
@@ -346,7 +348,7 @@ fn plan(
     head: &[u8],
     front: &Front,
     (ends, is_tls): (&Ends, bool),
-    note: &mut Option<Box<Note>>,
+    note: &mut Note,
 ) -> Result<Planned, (Refusal, bool)> {
     let mut storage = storage();
     let request = Request::parse(head, &mut storage).map_err(|bad| (of_head(&bad), false))?;
@@ -361,30 +363,26 @@ pub(super) fn plan_of(
     length: usize,
     front: &Front,
     (ends, is_tls): (&Ends, bool),
-    note: &mut Option<Box<Note>>,
+    note: &mut Note,
 ) -> Result<Planned, Refusal> {
-    if let Some(note) = note {
-        let version = match request.minor_version {
-            0 => "HTTP/1.0",
-            HTTP_2 => "HTTP/2.0",
-            _ => "HTTP/1.1",
-        };
-        let line = (request.method, request.target, version);
-        note.asked(line, request.host, |name| header(request, name));
-    }
+    let version = match request.minor_version {
+        0 => "HTTP/1.0",
+        HTTP_2 => "HTTP/2.0",
+        _ => "HTTP/1.1",
+    };
+    let line = (request.method, request.target, version);
+    note.asked(line, request.host, |name| header(request, name));
     if let Some(reply) = challenged(request, front) {
         return Ok(Planned::Answer(Answering::new(request, reply)));
     }
     let destination = front.router.find(request, ends.client());
     let destination = destination.ok_or_else(nowhere)?;
-    if let Some(note) = note {
-        note.goes(destination);
-    }
+    note.goes(destination);
     let passage = match admitted(request, destination, (ends, is_tls)) {
         Ok(passage) => passage,
         Err(reply) => return Ok(Planned::Answer(Answering::new(request, reply))),
     };
-    if let (Some(note), Some(id)) = (note, passage.as_ref().and_then(|it| it.id.as_ref())) {
+    if let Some(id) = passage.as_ref().and_then(|it| it.id.as_ref()) {
         note.has_id(id);
     }
     // Rules answer all requests of a route that has no pool.

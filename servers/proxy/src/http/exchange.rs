@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use evenkeel::Class;
-use evenkeel::time::{Instant, sleep};
+use evenkeel::time::sleep;
 
 use super::answer::{Answer, read_answer};
 use super::body::{Broken, Target, Transfer};
@@ -27,7 +27,7 @@ use super::framing::Framing;
 use super::patience::Patience;
 use super::refusal::Refusal;
 use super::rewrite::OfResponse;
-use crate::access_log::Note;
+use crate::access_log::{Cause, Note};
 use crate::compress::Squeeze;
 use crate::policy::Passage;
 use crate::pool::{Dialled, Pool, Server, Wanted, dial};
@@ -75,7 +75,7 @@ pub(super) struct Plan {
     pub(super) binds: bool,
     /// What the configuration changes.
     pub(super) passage: Option<Box<Passage>>,
-    /// What is noted for the log.
+    /// What is noted of it, from when it is under way.
     pub(super) note: Option<Box<Note>>,
     /// It is a call of gRPC, which may be silent for long in both directions.
     pub(super) is_grpc: bool,
@@ -122,23 +122,27 @@ pub(super) async fn exchange(mut client: Client<'_>, plan: &Plan) -> Result<End,
     let mut tried = Vec::new();
     let mut repeats = 0;
     loop {
-        let began = plan.note.as_ref().map(|_| Instant::now());
+        let began = plan.note.as_ref().map(|note| note.now());
         let wanted = wanted(repeats);
         let dialled = tokio::select! {
             biased;
             dialled = dial(pool, plan.key, client.ends, wanted, &mut tried) => dialled,
-            () = gone(client.stream, pool) => return Ok(End::Close),
+            () = gone(client.stream, pool) => {
+                failed(plan, Cause::ClientGone);
+                return Ok(End::Close);
+            }
         };
         let dialled = dialled.map_err(|error| {
             if let Some(note) = &plan.note {
-                note.unserved(error.queued());
+                note.unserved(&error, tried.len() + repeats as usize);
             }
             client.front.complain_of(plan.route, &error);
             no_server()
         })?;
         let server = &pool.servers()[dialled.lease.index()];
         if let (Some(note), Some(began)) = (&plan.note, began) {
-            note.connected(server, dialled.lease.queued, began.elapsed());
+            let retries = tried.len() + repeats as usize;
+            note.connected(&dialled.lease, !dialled.is_reused, began, retries);
         }
         let (is_reused, index) = (dialled.is_reused, dialled.lease.index());
         let fault = match once(&mut client, plan, dialled).await {
@@ -204,6 +208,27 @@ pub(super) fn broke_off(front: &Front, plan: &Plan, server: &Server) {
     let (pool, name) = (&plan.pool.name, &server.config.name);
     let what = "broke off its answer, of which the client has got a part";
     front.complain_of(plan.route, &format_args!("server {pool}/{name} {what}"));
+    failed(plan, Cause::ServerBroke);
+}
+
+/// Notes why a request is not served.
+pub(super) fn failed(plan: &Plan, cause: Cause) {
+    if let Some(note) = &plan.note {
+        note.failed(cause);
+    }
+}
+
+impl Fault {
+    fn cause(&self) -> Cause {
+        match self {
+            Self::Lost(_) => Cause::ServerClosed,
+            Self::Server(_) => Cause::ServerBad,
+            Self::ServerSlow => Cause::ServerSlow,
+            Self::Bad(_) => Cause::BadRequest,
+            Self::ClientSlow => Cause::ClientSlow,
+            Self::ClientGone => Cause::ClientGone,
+        }
+    }
 }
 
 /// What the client is told.
@@ -213,6 +238,7 @@ pub(super) fn refused(
     plan: &Plan,
     server: &Server,
 ) -> Result<End, Refusal> {
+    failed(plan, fault.cause());
     let complain = |what: &str| {
         let (pool, name) = (&plan.pool.name, &server.config.name);
         front.complain_of(plan.route, &format_args!("server {pool}/{name} {what}"));
@@ -281,6 +307,9 @@ async fn once(client: &mut Client<'_>, plan: &Plan, dialled: Dialled) -> Result<
         plan.pool.outcome(lease.index(), false);
     } else {
         plan.pool.answered(lease.index(), done.status);
+        if done.end == End::Reset {
+            failed(plan, Cause::ClientGone);
+        }
     }
     // Not before, so that whoever gets the place finds the connection.
     drop(lease);
@@ -326,7 +355,11 @@ async fn without_body(
         answer.map_err(|_| Fault::ServerSlow)??
     };
     if answer.upgrades {
-        return Ok(upgraded(client, answer, (server, origin), arrived).await);
+        let done = upgraded(client, answer, (server, origin), arrived).await;
+        if done.end == End::Reset {
+            failed(plan, Cause::CutOff);
+        }
+        return Ok(done);
     }
     let closes = closes(client.front, plan, &answer);
     let (framing, server_persists) = (answer.framing, answer.persists);

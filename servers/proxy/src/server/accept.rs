@@ -48,6 +48,15 @@ impl Taken {
         now.map_or_else(|| Arc::clone(&self.first.front), |known| known.front)
     }
 
+    /// The same, if it is another one than what was known.
+    pub fn newer(&self, known: &Arc<Front>) -> Option<Arc<Front>> {
+        let is_known = self.first.edition == self.context.edition();
+        if is_known && Arc::ptr_eq(known, &self.first.front) {
+            return None;
+        }
+        Some(self.front())
+    }
+
     /// Waits until its listener takes no more connections: it is gone, or another process has it,
     /// or the proxy ends.
     pub fn stopped(&self) -> impl Future<Output = ()> + Send + 'static {

@@ -12,7 +12,7 @@ use servers_common::slots::Slots;
 use tokio::sync::watch;
 use tracing::{error_span, warn};
 
-use crate::access_log::{Log, Logs};
+use crate::access_log::{Logs, Recorder};
 use crate::acme::{Challenges, Wanted};
 use crate::check::Checks;
 use crate::config::{self, Config};
@@ -92,8 +92,8 @@ pub struct Front {
     pub slots: Arc<Slots>,
     /// What was counted.
     pub counters: Arc<OfListener>,
-    /// The log of its requests.
-    pub log: Option<Arc<Log>>,
+    /// Where what is noted of its requests goes.
+    pub recorder: Arc<Recorder>,
     /// What connections of HTTP/2 hold, of all listeners.
     pub held: Arc<All>,
     /// What authorities are answered, of all listeners.
@@ -160,13 +160,17 @@ impl Site {
                 let side = tls.get_ref().side.as_ref()?;
                 Some(tls::Listening::new(side, class, known, permits))
             });
+            let name: Arc<str> = name.as_str().into();
+            let counters = known.map(|known| Arc::clone(&known.counters));
+            let counters = counters.unwrap_or_default();
+            let log = listener.log.as_ref();
+            let log = log.and_then(|log| logs.get(log.get_ref()));
             let front = Front {
-                name: name.as_str().into(),
                 config: listener.clone(),
                 class,
                 tls,
                 router: Router::new(
-                    (name, listener),
+                    (&name, listener),
                     &by_name,
                     class,
                     classes,
@@ -175,12 +179,8 @@ impl Site {
                 slots: known
                     .map(|known| Arc::clone(&known.slots))
                     .unwrap_or_default(),
-                counters: known
-                    .map(|known| Arc::clone(&known.counters))
-                    .unwrap_or_default(),
-                log: (listener.log.as_ref())
-                    .and_then(|name| logs.get(name.get_ref()))
-                    .map(Arc::clone),
+                recorder: Recorder::new(log, &name, &counters),
+                counters,
                 held: Arc::clone(&before.held),
                 challenges: Arc::clone(&before.challenges),
                 leaving: leaving.clone(),
@@ -188,6 +188,7 @@ impl Site {
                     .map(|known| Arc::clone(&known.gone))
                     .unwrap_or_default(),
                 complained: Mutex::new(None),
+                name,
             };
             fronts.insert(place, Arc::new(front));
         }

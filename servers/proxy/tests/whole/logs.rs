@@ -2,16 +2,18 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 
 use ::http::Method;
 use serde_json::Value;
 
 use super::support::frames::{Frames, HEADERS};
-use super::support::two::{TwoClient, all_of, request, run};
+use super::support::two::{TwoClient, all_of, moment, request, run};
 use super::support::{Authority, LIMIT, Origin, Proxy, Reply, Trust, until, web};
 
 /// A log `main` that goes there, and a listener with it.
@@ -63,12 +65,13 @@ fn each_request_has_its_line_whatever_becomes_of_it() {
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     says_all(&lines[0]);
-    for (line, status, is_whole) in [(1, 502, false), (2, 200, false), (3, 400, false)] {
-        let (status, is_whole) = (Value::from(status), Value::from(is_whole));
-        assert_eq!(
-            (&lines[line]["status"], &lines[line]["whole"]),
-            (&status, &is_whole)
-        );
+    for (line, status, cause) in [
+        (1, 502, "server-bad"),
+        (2, 200, "server-broke"),
+        (3, 400, "bad-request"),
+    ] {
+        let said = ["status", "whole", "cause"].map(|key| lines[line][key].clone());
+        assert_eq!(said, [status.into(), false.into(), Value::from(cause)]);
     }
     assert_eq!(lines[3]["method"], "");
 }
@@ -111,7 +114,8 @@ fn says_all(first: &Value) {
         processor > 0 && processor <= number(first, "total_us"),
         "{first}"
     );
-    assert_eq!(first["whole"], true);
+    let ended = ["whole", "cause", "retries"].map(|key| first[key].clone());
+    assert_eq!(ended, [Value::from(true), Value::from(""), Value::from(0)]);
 }
 
 #[test]
@@ -142,6 +146,67 @@ fn answers_of_the_proxy_itself_have_no_time_of_a_server() {
         (&504.into(), &0.into()),
         "{line}"
     );
+}
+
+#[test]
+fn lines_say_why_a_request_was_not_served() {
+    let closing = Origin::raw(|mut stream, _, _| drop(stream.read(&mut [0; 1_000])));
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let silent = Origin::raw(move |mut stream, _, _| {
+        drop(stream.read(&mut [0; 1_000]));
+        counted.fetch_add(1, Ordering::SeqCst);
+        drop(stream.read_to_end(&mut Vec::new()));
+    });
+    let nobody = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("log");
+    let to = format!("file:{}", file.display());
+    let route =
+        |name: &str| format!("[[listener.web.route]]\npath = \"/{name}\"\npool = \"{name}\"\n");
+    let config = logging(&to, "format = \"json\"", &closing).replace(
+        "[pool.app]\n",
+        &(route("nobody") + &route("silent") + "[pool.app]\n"),
+    ) + &format!(
+        "[[pool.nobody.server]]\nname = \"n\"\naddress = \"{}\"\n\
+             [pool.silent]\ntimeouts.answer = \"200ms\"\n{}",
+        nobody.unwrap(),
+        silent.config("silent", "s")
+    );
+    let proxy = Proxy::start(&config);
+    let mut count = 0;
+    let mut said = |cause: &str, has_retries: bool| {
+        count += 1;
+        let lines = lines(&file, count);
+        let line: Value = serde_json::from_str(&lines[count - 1]).unwrap();
+        assert_eq!(line["cause"], cause, "{line}");
+        assert_eq!(line["whole"], false, "{line}");
+        assert_eq!(line["retries"].as_u64() > Some(0), has_retries, "{line}");
+    };
+    let cases = [
+        ("/", 502, "server-closed"),
+        ("/nobody", 503, "no-connection"),
+        ("/silent", 504, "server-slow"),
+    ];
+    for (path, status, cause) in cases {
+        assert_eq!(proxy.connect().get(path).status, status);
+        said(cause, path == "/nobody");
+    }
+    run(async {
+        let mut client = TwoClient::connect(proxy.address("web")).await;
+        for (path, status, cause) in cases {
+            assert_eq!(client.get(path).await.status, status);
+            said(cause, path == "/nobody");
+        }
+        let head = request(Method::GET, "/silent").body(()).unwrap();
+        let (answer, _) = client.0.send_request(head, true).unwrap();
+        while asked.load(Ordering::SeqCst) < 3 {
+            moment().await;
+        }
+        drop(answer);
+        moment().await;
+    });
+    said("client-gone", false);
 }
 
 #[test]
@@ -192,8 +257,29 @@ fn who_waits_in_vain_for_a_server_has_the_wait_in_its_line() {
     let line: Value = serde_json::from_str(&lines(&file, 1)[0]).unwrap();
     assert_eq!(line["queue_us"], 50_000, "{line}");
     assert_eq!(line["status"], 503, "{line}");
+    assert_eq!(line["cause"], "queue-timeout", "{line}");
     release.send(()).unwrap();
     assert_eq!(first.answer().text(), "late");
+}
+
+#[test]
+fn lines_of_requests_that_are_ended_say_so() {
+    let origin = Origin::raw(|mut stream, _, _| drop(stream.read_to_end(&mut Vec::new())));
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("log");
+    let to = format!("file:{}", file.display());
+    let proxy = Proxy::start(&logging(&to, "format = \"json\"", &origin));
+    let mut client = proxy.connect();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    until("it is under way", || {
+        proxy.ctl("show sess").contains("serves")
+    });
+    proxy.ctl("shutdown sessions server app/s0");
+    client.ended();
+    let line: Value = serde_json::from_str(&lines(&file, 1)[0]).unwrap();
+    let said = ["status", "whole", "cause"].map(|key| line[key].clone());
+    let expected = [Value::from(0), Value::from(false), Value::from("cut-off")];
+    assert_eq!(said, expected, "{line}");
 }
 
 #[test]

@@ -3,9 +3,11 @@
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
 use serde_json::Value;
 
+use super::support::frames::{Frames, HEADERS};
 use super::support::{Client, Origin, Proxy, Reply, run_command, web};
 
 /// A listener `web` with these keys and this route, and a pool `app` with a server.
@@ -220,6 +222,46 @@ fn what_rules_do_is_in_the_metrics() {
             metrics.lines().any(|it| it.starts_with(line)),
             "{line}:\n{metrics}"
         );
+    }
+}
+
+#[test]
+fn how_long_answers_take_is_in_the_metrics() {
+    const LATE: Duration = Duration::from_millis(30);
+    let origin = Origin::http(|_| {
+        std::thread::sleep(LATE);
+        Reply::text("late")
+    });
+    let page = "admin_page = \"127.0.0.1:0\"";
+    let answered = "[[listener.web.route]]\npath = \"/fixed\"\nanswer = { status = 200 }\n";
+    let config =
+        web("", "", &[&origin]).replace("[pool.app]\n", &format!("{answered}[pool.app]\n"));
+    let proxy = Proxy::start_with(page, &config);
+    let mut client = proxy.connect();
+    for path in ["/", "/fixed", "/"] {
+        assert_eq!(client.get(path).status, 200);
+    }
+    let mut two = Frames::connect(proxy.address("web"), &[]);
+    two.get(1, &[]);
+    two.until(HEADERS);
+    let mut page = Client::connect(proxy.address("(page)"));
+    page.send("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let metrics = page.answer().text().to_owned();
+    let said = |name: &str| {
+        let line = metrics.lines().find_map(|line| line.strip_prefix(name));
+        let line = line.unwrap_or_else(|| panic!("{name}:\n{metrics}"));
+        line.trim().to_owned()
+    };
+    let least = 3.0 * LATE.as_secs_f64();
+    for (of, labels, count, least) in [
+        ("answer", "{listener=\"web\"}", "3", least),
+        ("server_answer", "{pool=\"app\",server=\"s0\"}", "3", least),
+        ("server_connect", "{pool=\"app\",server=\"s0\"}", "1", 0.0),
+    ] {
+        let name = |what: &str| format!("proxy_{of}_time_seconds_{what}{labels}");
+        assert_eq!(said(&name("count")), count, "{of}:\n{metrics}");
+        let sum: f64 = said(&name("sum")).parse().unwrap();
+        assert!(sum >= least && sum < 10.0, "{of}:\n{metrics}");
     }
 }
 

@@ -94,7 +94,7 @@ impl<'a> Passed<'a> {
     pub(super) fn add(self, bytes: usize) {
         let bytes = bytes as u64;
         if let Some(noted) = self.noted {
-            noted.add(bytes);
+            noted.add_alone(bytes);
         }
         match self.is_answer {
             true => sessions::sent(bytes),

@@ -9,11 +9,10 @@ use std::sync::Arc;
 
 use ::http::StatusCode;
 use bytes::BytesMut;
-use evenkeel::time::Instant;
 use h2::RecvStream;
 
 use super::super::exchange::{
-    Client, End, Fault, Plan, broke_off, gone, no_server, refused, wanted,
+    Client, End, Fault, Plan, broke_off, failed, gone, no_server, refused, wanted,
 };
 use super::super::framing::Framing;
 use super::super::patience::Patience;
@@ -28,6 +27,7 @@ use super::source::Source;
 use super::squeeze::{self, squeezed};
 use super::tunnel::{self, Far, Tunnel};
 use super::upload::{Upload, answered};
+use crate::access_log::Cause;
 use crate::compress::Form;
 use crate::counters::Counter;
 use crate::pool::{Dialled, Lease, Pool, Server, Wanted, dial, dial_two};
@@ -76,6 +76,9 @@ impl Done {
             plan.pool.outcome(index, false);
         } else {
             plan.pool.answered(index, self.status);
+            if self.end == End::Reset {
+                failed(plan, Cause::ClientGone);
+            }
         }
         if let Some(note) = &plan.note
             && !self.is_broken
@@ -141,11 +144,14 @@ pub(super) async fn exchange(call: &mut Call<'_>, plan: &Plan) -> Result<End, Re
     pool.earn_retry();
     let (mut tried, mut repeats) = (Vec::new(), 0);
     loop {
-        let began = plan.note.as_ref().map(|_| Instant::now());
+        let began = plan.note.as_ref().map(|note| note.now());
         let called = tokio::select! {
             biased;
             called = reach((front, ends), plan, wanted(repeats), &mut tried) => called?,
-            () = left(&mut call.reply, pool) => return Ok(End::Close),
+            () = left(&mut call.reply, pool) => {
+                failed(plan, Cause::ClientGone);
+                return Ok(End::Close);
+            }
         };
         let (lease, is_reused, is_shared) = match &called {
             Called::One(dialled) => (&dialled.lease, dialled.is_reused, false),
@@ -153,7 +159,7 @@ pub(super) async fn exchange(call: &mut Call<'_>, plan: &Plan) -> Result<End, Re
         };
         let (server, index) = (Arc::clone(lease.server()), lease.index());
         if let (Some(note), Some(began)) = (&plan.note, began) {
-            note.connected(&server, lease.queued, began.elapsed());
+            note.connected(lease, !is_reused, began, tried.len());
         }
         let trouble = match once(call, plan, called).await {
             Ok(end) => return Ok(end),
@@ -162,6 +168,7 @@ pub(super) async fn exchange(call: &mut Call<'_>, plan: &Plan) -> Result<End, Re
         let (fault, may_repeat) = match trouble {
             Trouble::Full => {
                 front.complain_of(plan.route, &"bodies take all of process.h2_held_bytes_max");
+                failed(plan, Cause::Limit);
                 return Err(full());
             }
             Trouble::NoTunnels => return Err(no_tunnels(front, plan, &server)),
@@ -219,6 +226,7 @@ fn no_tunnels(front: &Front, plan: &Plan, server: &Server) -> Refusal {
          have it allow them, or drop the pool's protocol = \"h2\""
     );
     front.complain_of(plan.route, &what);
+    failed(plan, Cause::ServerBad);
     let why = "the server behind does not allow that another protocol is asked for: ask for \
                something else";
     Refusal::new(501, why)
@@ -232,6 +240,7 @@ fn not_opened(front: &Front, plan: &Plan, server: &Server) -> Refusal {
          it may know none there"
     );
     front.complain_of(plan.route, &what);
+    failed(plan, Cause::ServerBad);
     Refusal::new(
         502,
         "the server behind did not change to the protocol that was asked for",
@@ -253,7 +262,7 @@ async fn reach(
     };
     called.map_err(|error| {
         if let Some(note) = &plan.note {
-            note.unserved(error.queued());
+            note.unserved(&error, tried.len());
         }
         front.complain_of(plan.route, &error);
         no_server()
@@ -382,7 +391,11 @@ async fn both<'s>(
             reply.broken(has_end)
         }
         // What waits in the system's buffers is not kept for one who does not take it.
-        Err(Broken::To | Broken::Full) => End::Reset,
+        Err(Broken::To) => End::Reset,
+        Err(Broken::Full) => {
+            failed(plan, Cause::Limit);
+            End::Reset
+        }
     };
     Ok(Whole::Done(Done {
         server_persists: persists && is_whole && result.is_ok(),
@@ -468,7 +481,10 @@ async fn opened(
     let tunnel = Tunnel { up, down, far };
     Ok(match tunnel.run(plan, &front.held, idle).await {
         Ok(()) => done(End::Close),
-        Err(_) => done(End::Reset),
+        Err(_) => {
+            failed(plan, Cause::CutOff);
+            done(End::Reset)
+        }
     })
 }
 

@@ -34,7 +34,8 @@ use super::reply::Reply;
 use super::source::Source;
 use super::wire::{Limits, Wire};
 use super::{answer, refuse, request};
-use crate::access_log::Timed;
+use crate::access_log::{Cause, Timed};
+use crate::place::pinned;
 use crate::server::{Front, Taken};
 use crate::sessions;
 use crate::socket::Ends;
@@ -394,14 +395,13 @@ fn begin(
         Ok(Planned::Answer(answering)) => {
             front.counters.answered.one();
             front.counters.statuses.note(answering.reply.status);
-            if let Some(note) = &note {
-                note.said(answering.reply.status);
-                note.whole();
-            }
+            note.said(answering.reply.status);
+            note.whole();
             answer(respond, &answering.reply, answering.is_for_head);
             None
         }
         Ok(Planned::Forward(plan)) => {
+            let note = Some(note);
             let plan = Plan { note, ..plan };
             let stream = Stream {
                 front,
@@ -419,9 +419,8 @@ fn begin(
             let (client, why) = (taken.ends.client(), &refusal.why);
             let refusals = &front.counters.refusals;
             refusals.note(client, refusal.status, why, asked.as_bytes());
-            if let Some(note) = &note {
-                note.said(refusal.status);
-            }
+            note.said(refusal.status);
+            note.failed(Cause::of_status(refusal.status));
             let is_grpc = request::is_grpc(&super::answer::lines(&parts.headers));
             refuse(respond, &refusal, parts.method == Method::HEAD, is_grpc);
             None
@@ -451,7 +450,7 @@ impl Stream {
         };
         let end = {
             // A task is moved on its way, and this is most of it.
-            let mut exchange = Box::pin(exchange(&mut call, &plan));
+            let mut exchange = pinned(|| exchange(&mut call, &plan));
             Timed::new(exchange.as_mut(), plan.note.as_deref()).await
         };
         if let Err(refusal) = &end {

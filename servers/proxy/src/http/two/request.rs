@@ -114,7 +114,7 @@ pub(super) fn plan(
     has_body: bool,
     front: &Front,
     of: (&Ends, bool),
-    note: &mut Option<Box<Note>>,
+    note: &mut Note,
 ) -> Result<Planned, Refusal> {
     let mut lines = lines(&parts.headers);
     // One line, as HTTP/1.1 has it.
