@@ -113,7 +113,12 @@ impl Listener {
         Ok(match address {
             Address::Tcp(_) => Self::Tcp(OverTcp::new(passed.into_tcp_listener()?)?),
             Address::Service(_) => return Err(no_address().into()),
-            Address::Unix(path) => Self::Unix(passed.into_unix_listener()?, SocketFile::new(path)),
+            Address::Unix(path) => {
+                let file = SocketFile::new(path);
+                // Until this process serves, as the other one goes on if it never does.
+                file.leave(true);
+                Self::Unix(passed.into_unix_listener()?, file)
+            }
         })
     }
 
@@ -194,8 +199,14 @@ impl Listener {
     /// Leaves the file of a Unix socket where it is, as another process listens there now.
     pub fn leave_file(&self) {
         if let Self::Unix(_, file) = self {
-            // Relaxed: whoever drops the listener last has it by some synchronisation.
-            file.is_left.store(true, Ordering::Relaxed);
+            file.leave(true);
+        }
+    }
+
+    /// This process serves here from now on, and removes the file of a Unix socket at the end.
+    pub fn take_file(&self) {
+        if let Self::Unix(_, file) = self {
+            file.leave(false);
         }
     }
 }
@@ -223,6 +234,11 @@ impl SocketFile {
             path: path.to_owned(),
             is_left: AtomicBool::new(false),
         }
+    }
+
+    fn leave(&self, is_left: bool) {
+        // Relaxed: whoever drops the listener last has it by some synchronisation.
+        self.is_left.store(is_left, Ordering::Relaxed);
     }
 }
 

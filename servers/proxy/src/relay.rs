@@ -40,6 +40,7 @@ pub async fn both(one: Side<'_>, other: Side<'_>, config: &Listener) -> io::Resu
     let (idle, splices) = (config.timeouts.idle, config.splice);
     let meter = Meter::new();
     let mut counted = Counted {
+        meter: &meter,
         seen: Moved::default(),
         counters: [one.from, other.from],
     };
@@ -51,7 +52,7 @@ pub async fn both(one: Side<'_>, other: Side<'_>, config: &Listener) -> io::Resu
     let mut moving = pin!(moved((one, other), begun, &meter, splices));
     loop {
         let result = timeout(Silence::look(idle), &mut moving).await;
-        let moved = counted.note(meter.moved());
+        let moved = counted.note();
         if let Ok(result) = result {
             return result;
         }
@@ -80,15 +81,17 @@ async fn moved(
     Ok(())
 }
 
-/// What the counters know of a transfer.
+/// What the counters know of a transfer: the rest when this is dropped, as by operators who end it.
 struct Counted<'a> {
+    meter: &'a Meter,
     seen: Moved,
     counters: [&'a [&'a Counter]; 2],
 }
 
 impl Counted<'_> {
     /// Counts what has moved since. Returns how much has in all.
-    fn note(&mut self, moved: Moved) -> u64 {
+    fn note(&mut self) -> u64 {
+        let moved = self.meter.moved();
         let before = std::mem::replace(&mut self.seen, moved);
         self.add([moved.forth - before.forth, moved.back - before.back]);
         moved.forth + moved.back
@@ -103,5 +106,11 @@ impl Counted<'_> {
                 counter.add(bytes);
             }
         }
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.note();
     }
 }

@@ -183,6 +183,15 @@ impl Sessions {
         task.inspect(AbortHandle::abort).is_some()
     }
 
+    /// Ends all of them.
+    pub fn shut_down_all(&self) {
+        for part in &self.parts {
+            let part: Vec<Arc<Session>> = lock(part).values().map(Arc::clone).collect();
+            let tasks = part.iter().filter_map(|session| session.now().task.clone());
+            tasks.for_each(|task| task.abort());
+        }
+    }
+
     /// Ends connections that wait for a request, now and from now on.
     pub fn close(&self) {
         // Relaxed: whoever waits looks under the lock of its session, before or after this takes it

@@ -36,11 +36,11 @@ pub fn serve(mut taken: Taken) -> impl Future<Output = ()> + Send {
             .router
             .find_connection(name.as_deref(), taken.ends.client());
         let pool = found.and_then(|found| found.pool.as_ref());
+        found.into_iter().for_each(|found| note.goes(found));
         let (Some(destination), Some(pool)) = (found, pool) else {
-            note.failed(Cause::NoRoute);
+            note.failed(found.map_or(Cause::NoRoute, |_| Cause::Rejected));
             return nowhere(&taken, &front, name.as_deref());
         };
-        note.goes(destination);
         if destination.class != front.class {
             // Only outside tasks this is an error, and connections are served by tasks.
             let _ = evenkeel::task::change_class(destination.class);

@@ -9,6 +9,8 @@ pub enum Cause {
     BadRequest,
     /// No route takes it.
     NoRoute,
+    /// A route rejects the connection.
+    Rejected,
     /// No server is up.
     NoServer,
     /// The queue for a server was full.
@@ -42,6 +44,7 @@ impl Cause {
         match self {
             Self::BadRequest => "bad-request",
             Self::NoRoute => "no-route",
+            Self::Rejected => "rejected",
             Self::NoServer => "no-server",
             Self::QueueFull => "queue-full",
             Self::QueueTimeout => "queue-timeout",
@@ -71,6 +74,7 @@ impl Cause {
     pub const fn of_status(status: u16) -> Self {
         match status {
             404 => Self::NoRoute,
+            408 => Self::ClientSlow,
             _ => Self::BadRequest,
         }
     }

@@ -149,9 +149,21 @@ impl Keeping {
             match ordered.unwrap_or(Err(AcmeError::Slow(ORDER_MAX))) {
                 Ok(certificate) => {
                     let what = tls::described(&certificate);
+                    let due = due::due(&certificate, &self.wanted.names, 0.0);
                     self.live.set(certificate);
                     info!("a certificate was issued: {what}");
                     (failures, told) = (0, None);
+                    // Otherwise one would be ordered after the other.
+                    if due.is_none_or(|due| due <= Timestamp::now()) {
+                        failures = 1;
+                        let again = due::backoff(failures, 0.0);
+                        warn!(
+                            names,
+                            "what was issued for {names} is to be renewed already: it lacks a \
+                             name, or this machine's clock is wrong; another one is ordered in \
+                             {again:?}"
+                        );
+                    }
                 }
                 Err(why) => {
                     failures += 1;

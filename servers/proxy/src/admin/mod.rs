@@ -103,6 +103,7 @@ impl Bound {
 
     /// Begins to answer.
     pub fn answer(self, context: &Arc<Context>) -> Socket {
+        self.listener.take_file();
         let listener = Arc::new(self.listener);
         let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let answering = run(

@@ -92,6 +92,7 @@ async fn serve(
     if left > 0 {
         warn!(left, "connections that were cut off: {left}");
     }
+    context.cut_off().await;
     if let (Some(file), true) = (pid_file, is_followed) {
         file.leave();
     }

@@ -339,13 +339,37 @@ impl Examiner<'_> {
         );
     }
 
+    fn paths(&mut self, at: &Range<usize>, route: &Route) {
+        let paths = [&route.path, &route.path_is, &route.path_begins];
+        for path in paths.into_iter().flatten().filter(|path| !is_path(path)) {
+            self.say(
+                at.clone(),
+                format!("{path:?} is no beginning of a path: write it from its \"/\" on"),
+            );
+        }
+        if let Some(end) = route.path_ends.as_deref().filter(|end| !is_of_path(end)) {
+            let said =
+                format!("{end:?} is no end of a path: it has characters that paths have not");
+            self.say(at.clone(), said);
+        }
+        let bare = [&route.path_is, &route.path_begins].into_iter().flatten();
+        let bare = bare
+            .chain(&route.path_ends)
+            .filter(|path| path.contains('?'));
+        for path in bare {
+            let said = format!(
+                "{path:?} has a query, which is not looked at here: leave it out, or use path"
+            );
+            self.say(at.clone(), said);
+        }
+    }
+
     fn route(&mut self, route: &Spanned<Route>) {
         let (at, route) = (route.span(), route.get_ref());
         if let Some(pool) = &route.pool {
             self.pool_is_there(pool);
         }
         self.class_is_there(route.class.as_ref());
-        let paths = [&route.path, &route.path_is, &route.path_begins];
         if takes_all(route) {
             self.say(
                 at.clone(),
@@ -367,17 +391,7 @@ impl Examiner<'_> {
                 );
             }
         }
-        for path in paths.into_iter().flatten().filter(|path| !is_path(path)) {
-            self.say(
-                at.clone(),
-                format!("{path:?} is no beginning of a path: write it from its \"/\" on"),
-            );
-        }
-        if let Some(end) = route.path_ends.as_deref().filter(|end| !is_of_path(end)) {
-            let said =
-                format!("{end:?} is no end of a path: it has characters that paths have not");
-            self.say(at.clone(), said);
-        }
+        self.paths(&at, route);
         let methods = route.methods.iter().flatten();
         let headers = route.headers.keys().chain(route.header_matches.keys());
         for name in methods.chain(headers) {

@@ -181,6 +181,14 @@ impl Examiner {
                 format!("pool {name} is sticky both by hash and by cookie; drop one of them");
             self.say(at.clone(), said);
         }
+        // Browsers count in seconds, and drop one that holds for none.
+        if sticky
+            .max_age
+            .is_some_and(|age| age < Duration::from_secs(1))
+        {
+            let said = "sticky: max_age is shorter than a second: browsers would drop the cookie";
+            self.say(at.clone(), said);
+        }
         if sticky.same_site == SameSite::None && !sticky.secure {
             let said =
                 "sticky: browsers drop a cookie with same_site = \"none\" that is not secure";

@@ -98,7 +98,7 @@ const ROUTE: &str = "[[listener.web.route]]";
 const SERVER: &str = "[[pool.app.server]]";
 
 /// Changes of the good configuration, the line that is wrong then, and a word of the message.
-const WRONG: [(&str, &str, &str, &str); 25] = [
+const WRONG: [(&str, &str, &str, &str); 27] = [
     ("head = \"2s\"", "haed = \"2s\"", "haed = \"2s\"", "haed"),
     (
         "head = \"2s\"",
@@ -109,6 +109,18 @@ const WRONG: [(&str, &str, &str, &str); 25] = [
     ("head = \"2s\"", "head = 2", "head = 2", "string"),
     ("\"*.example.org\"", "\"a:80\"", ROUTE, "without a port"),
     ("path = \"/api\"", "path = \"api\"", ROUTE, "from its \"/\""),
+    (
+        "path = \"/api\"",
+        "path_begins = \"/api?\"",
+        ROUTE,
+        "has a query",
+    ),
+    (
+        "balance = \"hash\"\nhash_on = \"header:x-user\"",
+        "sticky = { cookie = \"a\", max_age = \"500ms\" }",
+        "sticky = { cookie = \"a\", max_age = \"500ms\" }",
+        "shorter than a second",
+    ),
     ("mode = \"http\"", "mode = \"htp\"", "mode = \"htp\"", "htp"),
     (
         "pool = \"api\"",

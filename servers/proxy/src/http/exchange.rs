@@ -434,9 +434,9 @@ async fn with_body(
             biased;
             uploaded = &mut upload, if is_going => {
                 is_going = false;
-                is_whole = uploaded.is_ok();
-                if matches!(uploaded, Err(Broken::From(_) | Broken::Bad(_))) {
-                    return Ok(Done::with(End::Reset));
+                match sent(uploaded) {
+                    Ok(whole) => is_whole = whole,
+                    Err(fault) => return Ok(cut(plan, &fault)),
                 }
             }
             result = &mut down => break result,
@@ -461,6 +461,12 @@ async fn answered(
     let answer = async { Ok(answer.await) };
     let answer = patience.wait_while(origin.socket().taken(), answer).await;
     answer.map_err(|_| Fault::ServerSlow)?
+}
+
+/// How a request ends whose body goes wrong when its answer has begun.
+fn cut(plan: &Plan, fault: &Fault) -> Done {
+    failed(plan, fault.cause());
+    Done::with(End::Reset)
 }
 
 /// Whether the whole body was sent, if an answer may still come.

@@ -33,10 +33,11 @@ pub(super) fn secured(connections_max: usize, config: &Config) -> Result<usize, 
     }
     for pool in config.pools.values().map(toml::Spanned::get_ref) {
         // Connections that wait, and a check.
-        others += pool.servers.len() * (pool.idle_connections_max + 1);
+        let each = pool.idle_connections_max.saturating_add(1);
+        others = others.saturating_add(pool.servers.len().saturating_mul(each));
     }
     // Pipes, by which the kernel moves bytes: two descriptors each.
-    others += PIPE_DESCRIPTORS_MAX;
+    others = others.saturating_add(PIPE_DESCRIPTORS_MAX);
     let needed = connections_max
         .saturating_mul(OF_CONNECTION)
         .saturating_add(others);

@@ -52,6 +52,11 @@ use open::Open;
 /// How often idle connections to servers are looked through.
 const SWEEP: Duration = Duration::from_secs(1);
 
+/// How long connections that are cut off may take to end, and how often it is looked whether they
+/// have.
+const CUT_MAX: Duration = Duration::from_secs(1);
+const CUT_LOOK: Duration = Duration::from_millis(5);
+
 /// How long a log may take for its last lines.
 const LOG_MAX: Duration = Duration::from_secs(1);
 
@@ -239,10 +244,6 @@ impl Server {
         if let Some(admin) = admin {
             admin.finish().await;
         }
-        // Those of a disk that hangs are not worth to hang, too.
-        for log in context.site().logs.values() {
-            let _ = timeout(LOG_MAX, log.flushed()).await;
-        }
         left
     }
 }
@@ -391,6 +392,24 @@ impl Context {
     /// Whether it takes no more connections, and when it begins to.
     pub fn leaving(&self) -> Receiver<bool> {
         self.leaving.subscribe()
+    }
+
+    /// Ends the connections that are left, and writes the last lines of the logs, also theirs.
+    pub async fn cut_off(&self) {
+        self.sessions.shut_down_all();
+        let gone = async {
+            while self.sessions.count() > 0 {
+                sleep(CUT_LOOK).await;
+            }
+            // A connection of HTTP/2 goes a moment before its requests.
+            sleep(CUT_LOOK).await;
+        };
+        // One that computes ends when it comes to it.
+        let _ = timeout(CUT_MAX, gone).await;
+        // Those of a disk that hangs are not worth to hang, too.
+        for log in self.site().logs.values() {
+            let _ = timeout(LOG_MAX, log.flushed()).await;
+        }
     }
 
     /// Waits until all connections have ended. Those that wait for a request are ended when most of

@@ -127,6 +127,7 @@ impl Running {
     /// Takes connections from these sockets.
     pub(super) fn begin(context: &Arc<Context>, place: &Place, sockets: Vec<Listener>) -> Self {
         let shown = sockets.first().map(Listener::shown).unwrap_or_default();
+        sockets.iter().for_each(Listener::take_file);
         let sockets: Vec<Arc<Listener>> = sockets.into_iter().map(Arc::new).collect();
         let stop = watch::Sender::new(Stop::Not);
         let accept = |socket: &Arc<Listener>| {

@@ -191,8 +191,8 @@ impl Listening {
             && known.path() == own.path()
         {
             // Whoever keeps it goes on with this one. The file may be another one by now.
-            if let Some(read) = own.own() {
-                known.set(read);
+            if let Some(read) = own.take_read() {
+                known.follow(read);
             }
             config.cert_resolver = Arc::clone(known) as Arc<dyn ResolvesServerCert>;
             live = Some(Arc::clone(known));

@@ -285,6 +285,9 @@ impl Session {
                     if count < there {
                         return Poll::Ready(Ok(taken));
                     }
+                    // A chunk is a record, and many small ones come at once. All are taken before
+                    // more is decrypted: of what is left, TLS holds so much and then breaks off.
+                    continue;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Poll::Ready(Err(error)),

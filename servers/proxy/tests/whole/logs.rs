@@ -283,6 +283,27 @@ fn lines_of_requests_that_are_ended_say_so() {
 }
 
 #[test]
+fn connections_that_the_end_of_the_proxy_cuts_off_have_their_lines() {
+    let origin = Origin::raw(|mut stream, _, _| {
+        stream.write_all(b"hello").unwrap();
+        drop(stream.read_to_end(&mut Vec::new()));
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("log");
+    let to = format!("file:{}", file.display());
+    let config = logging(&to, "format = \"json\"", &origin);
+    let config = config.replace("mode = \"http\"", "mode = \"tcp\"");
+    let mut proxy = Proxy::start_with("drain = \"100ms\"", &config);
+    let mut client = proxy.connect();
+    client.stream.read_exact(&mut [0; 5]).unwrap();
+    proxy.signal("TERM");
+    assert!(proxy.ended().success());
+    let line: Value = serde_json::from_str(&lines(&file, 1)[0]).unwrap();
+    assert_eq!(line["cause"], "cut-off", "{line}");
+    assert_eq!(line["bytes_out"], 5, "what had passed counts: {line}");
+}
+
+#[test]
 fn what_was_sent_of_a_body_counts_though_the_answer_comes_before_the_rest() {
     let origin = Origin::raw(|mut stream, _, _| {
         let mut part = vec![0; 100_000];

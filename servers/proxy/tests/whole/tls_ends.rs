@@ -40,6 +40,35 @@ fn each_direction_of_tcp_passes_whole_and_ends_for_itself() {
 }
 
 #[test]
+fn many_small_records_that_come_at_once_are_passed_on() {
+    let (authority, issued) = a_certificate();
+    let origin = Origin::raw(|mut stream, _, _| {
+        let mut came = Vec::new();
+        stream.read_to_end(&mut came).unwrap();
+        let is_whole = came[0] == b'x' && came[1..] == pattern(60_000);
+        stream
+            .write_all(if is_whole { b"whole" } else { b"other" })
+            .unwrap();
+    });
+    let proxy = Proxy::start(&over_tls("tcp", &issued, &origin));
+    let mut client = Trust::of(&authority).connect(proxy.address("web"), "a.example");
+    // With the end of the handshake.
+    client.send("x");
+    let secured = &mut client.stream;
+    secured.conn.set_buffer_limit(None);
+    for part in pattern(60_000).chunks(700) {
+        secured.conn.writer().write_all(part).unwrap();
+    }
+    let mut records = Vec::new();
+    while secured.conn.wants_write() {
+        secured.conn.write_tls(&mut records).unwrap();
+    }
+    secured.sock.write_all(&records).unwrap();
+    client.finish();
+    assert_eq!(client.rest(), b"whole");
+}
+
+#[test]
 fn a_server_that_speaks_first_is_heard_and_its_end_is_passed_on() {
     let (authority, issued) = a_certificate();
     let origin = Origin::raw(|mut stream, _, _| {

@@ -1,11 +1,14 @@
 //! The next process does not come to serve, and the old one goes on.
 
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::thread;
 
 use super::support::{Origin, Proxy, until, web};
 
 /// An upgrade that fails, with this said.
-fn fails(proxy: &Proxy, said: &str) {
+fn fails(proxy: &Proxy, said: &str, local: &Path) {
     let (done, _, errors) = proxy.try_ctl("upgrade");
     assert!(!done && errors.contains(said), "{errors}");
     assert!(
@@ -13,12 +16,23 @@ fn fails(proxy: &Proxy, said: &str) {
         "{errors}"
     );
     assert_eq!(proxy.connect().get("/").text(), "x");
+    // A socket in the file system, whose file is still there.
+    let mut local = UnixStream::connect(local).unwrap();
+    let asked = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    local.write_all(asked).unwrap();
+    let mut answer = String::new();
+    local.read_to_string(&mut answer).unwrap();
+    assert!(answer.ends_with("\r\n\r\nx"), "{answer}");
 }
 
 #[test]
 fn whatever_becomes_of_the_next_process_the_old_one_goes_on() {
     let origin = Origin::named("x");
-    let config = web("", "", &[&origin]);
+    let directory = tempfile::tempdir().unwrap();
+    let local = &directory.path().join("local");
+    let bind = format!("unix:{}", local.display());
+    let config = format!("[listener.local]\nbind = {bind:?}\nmode = \"http\"\npool = \"app\"\n")
+        + &web("", "", &[&origin]);
     let (long, short) = ("upgrade_timeout = \"30s\"", "upgrade_timeout = \"300ms\"");
     let mut proxy = Proxy::start_with(long, &config);
     let before = proxy.serving();
@@ -26,28 +40,28 @@ fn whatever_becomes_of_the_next_process_the_old_one_goes_on() {
     assert_eq!(kept.get("/").text(), "x");
     // A configuration that is wrong, and one that cannot be served by.
     proxy.edit("mode = \"http\"", "mode = \"htp\"");
-    fails(&proxy, "proxy.toml:");
+    fails(&proxy, "proxy.toml:", local);
     proxy.edit("mode = \"htp\"", "mode = \"http\"");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     proxy.edit("bind = \"127.0.0.1:0\"", &format!("bind = {address:?}"));
-    fails(&proxy, "listener web cannot listen on");
+    fails(&proxy, "listener web cannot listen on", local);
     proxy.edit(&format!("bind = {address:?}"), "bind = \"127.0.0.1:0\"");
     // Programs that end, say something else, do not answer, and are not there.
     proxy.program_becomes(Some("exit 3"));
-    fails(&proxy, "exit status: 3");
+    fails(&proxy, "exit status: 3", local);
     proxy.program_becomes(Some(
         "head -c 1 >/dev/null; printf '\\002\\000\\000\\000{}' >&0",
     ));
-    fails(&proxy, "the new process");
+    fails(&proxy, "the new process", local);
     proxy.program_becomes(Some("exec sleep 100"));
     proxy.edit(long, short);
     proxy.ctl("reload");
-    fails(&proxy, "did not serve within 300ms");
+    fails(&proxy, "did not serve within 300ms", local);
     proxy.edit(short, long);
     proxy.ctl("reload");
     std::fs::rename(proxy.path("program"), proxy.path("moved")).unwrap();
-    fails(&proxy, "cannot start");
+    fails(&proxy, "cannot start", local);
     std::fs::rename(proxy.path("moved"), proxy.path("program")).unwrap();
     assert_eq!(kept.get("/").text(), "x");
     assert_eq!(proxy.serving(), before);

@@ -74,10 +74,15 @@ impl Authority {
 
     /// One that is good until the beginning of this year.
     pub fn issue_until(&self, file: &str, names: &[&str], year: i32) -> Issued {
+        self.issue_within(file, names, [2000, year])
+    }
+
+    /// One that is good from and until the beginning of these years.
+    pub fn issue_within(&self, file: &str, names: &[&str], [from, until]: [i32; 2]) -> Issued {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         let mut params = CertificateParams::new(names).unwrap();
-        params.not_before = date_time_ymd(2000, 1, 1);
-        params.not_after = date_time_ymd(year, 1, 1);
+        params.not_before = date_time_ymd(from, 1, 1);
+        params.not_after = date_time_ymd(until, 1, 1);
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         let issued = Issued {

@@ -4,6 +4,7 @@
 //! is waited for, and something is tried again only if it can have had no effect. A server that
 //! refuses a stream, or goes and names the last stream it began with, says so of any request.
 
+use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -481,8 +482,14 @@ async fn opened(
     let tunnel = Tunnel { up, down, far };
     Ok(match tunnel.run(plan, &front.held, idle).await {
         Ok(()) => done(End::Close),
-        Err(_) => {
-            failed(plan, Cause::CutOff);
+        Err(error) => {
+            failed(
+                plan,
+                match error.kind() {
+                    io::ErrorKind::OutOfMemory => Cause::Limit,
+                    _ => Cause::CutOff,
+                },
+            );
             done(End::Reset)
         }
     })
