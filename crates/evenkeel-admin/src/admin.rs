@@ -126,6 +126,34 @@ impl Builder {
         self
     }
 
+    /// Whether [`listen`](Self::listen) could use this address and the token, without listening.
+    ///
+    /// # Errors
+    ///
+    /// As [`listen`](Self::listen), except for what the system says.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let admin = evenkeel_admin::Builder::new();
+    /// assert!(admin.check("127.0.0.1:7000").is_ok());
+    /// assert!(admin.check("0.0.0.0:7000").is_err()); // needs a token
+    /// assert!(admin.check("port 7000").is_err());
+    /// ```
+    pub fn check(&self, address: &str) -> Result<(), AdminError> {
+        self.checked(address).map(|_| ())
+    }
+
+    fn checked(&self, address: &str) -> Result<(Address, Access), AdminError> {
+        let address = Address::parse(address)?;
+        if !address.is_local() && self.token.is_none() {
+            return Err(AdminError::NeedsToken(address.to_string()));
+        }
+        let is_tcp = matches!(address, Address::Tcp(_));
+        let access = Access::new(self.token.clone(), is_tcp)?;
+        Ok((address, access))
+    }
+
     /// Serves the runtime of the calling task. As [`listen`].
     ///
     /// # Errors
@@ -136,11 +164,7 @@ impl Builder {
     ///
     /// Outside a runtime.
     pub async fn listen(self, address: &str) -> Result<Admin, AdminError> {
-        let address = Address::parse(address)?;
-        if !address.is_local() && self.token.is_none() {
-            return Err(AdminError::NeedsToken(address.to_string()));
-        }
-        let access = Access::new(self.token, matches!(address, Address::Tcp(_)))?;
+        let (address, access) = self.checked(address)?;
         let (address, bound) = address.bind().await?;
         Ok(match bound {
             Bound::Tcp(listener) => Admin::start(listener, address, access, self.extras),

@@ -262,8 +262,8 @@ impl Drop for Note {
         };
         let is_whole = self.is_whole.load(Ordering::Relaxed);
         let cause = match self.cause.get() {
+            _ if is_whole => "",
             Some(cause) => cause.name(),
-            None if is_whole => "",
             None => Cause::CutOff.name(),
         };
         let [method, target, host, referer, user_agent] = self.said.all();

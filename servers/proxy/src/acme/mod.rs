@@ -141,8 +141,9 @@ impl Keeping {
         let names = self.wanted.names.join(", ");
         let mut failures = 0;
         let mut told = None;
+        let mut is_of_another = self.is_of_another().await;
         loop {
-            self.rest(failures).await;
+            self.rest(failures, is_of_another).await;
             let _ordering = self.ordering.lock().await;
             let ordered = order::order(&self.wanted, self.live.path(), &self.challenges);
             let ordered = timeout(ORDER_MAX, ordered).await;
@@ -153,6 +154,7 @@ impl Keeping {
                     self.live.set(certificate);
                     info!("a certificate was issued: {what}");
                     (failures, told) = (0, None);
+                    is_of_another = false;
                     // Otherwise one would be ordered after the other.
                     if due.is_none_or(|due| due <= Timestamp::now()) {
                         failures = 1;
@@ -183,14 +185,22 @@ impl Keeping {
         }
     }
 
+    /// Whether the one that is there is of another authority, such as one for trials.
+    async fn is_of_another(&self) -> bool {
+        let path = self.live.path().to_owned();
+        let known = evenkeel::spawn_blocking(move || store::authority(&path)).await;
+        let known = known.ok().flatten();
+        known.is_some_and(|known| known != self.wanted.directory)
+    }
+
     /// Waits until a certificate is to be ordered.
-    async fn rest(&self, failures: u32) {
+    async fn rest(&self, failures: u32, is_of_another: bool) {
         let jitter = jitter();
         if failures > 0 {
             return sleep(due::backoff(failures, jitter)).await;
         }
         loop {
-            let certificate = self.live.own();
+            let certificate = self.live.own().filter(|_| !is_of_another);
             let due = certificate.and_then(|own| due::due(&own, &self.wanted.names, jitter));
             let now = Timestamp::now();
             let Some(due) = due.filter(|due| *due > now) else {

@@ -78,7 +78,7 @@ pub(super) async fn order(
     }
     until(&mut order, &[OrderStatus::Valid]).await?;
     let chain = order.certificate().await?.unwrap_or_default();
-    let text = format!("{}\n{key}", chain.trim_end());
+    let text = store::certificate(&wanted.directory, &chain, &key);
     let path = path.to_owned();
     evenkeel::spawn_blocking(move || kept(&path, &text)).await?
 }

@@ -56,6 +56,21 @@ pub fn certificate_path(directory: &Path, listener: &str) -> PathBuf {
     directory.join(format!("{listener}.pem"))
 }
 
+/// A certificate's file begins with who has issued it, which those who read PEM pass over.
+const ISSUED_BY: &str = "# Issued by ";
+
+/// What is kept of a certificate.
+pub(super) fn certificate(authority: &str, chain: &str, key: &str) -> String {
+    format!("{ISSUED_BY}{authority}\n{}\n{key}", chain.trim_end())
+}
+
+/// The directory of the authority that has issued what is in this file, if the file says so.
+pub(super) fn authority(path: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let authority = text.lines().next()?.strip_prefix(ISSUED_BY)?;
+    Some(authority.to_owned())
+}
+
 /// Makes the directory, unless it is there and nobody else can use it.
 pub(super) fn prepare(directory: &Path) -> Result<(), StoreError> {
     let mut builder = std::fs::DirBuilder::new();

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::config;
-use crate::server::certificate_warnings;
+use crate::server::{certificate_warnings, check_page};
 use clap::{Args, Parser, Subcommand};
 
 /// How a command ends.
@@ -166,6 +166,7 @@ fn done(arguments: Arguments) -> Outcome {
         Command::Run(file) => run::run(&file.file),
         Command::Check(file) => {
             let config = config::read(&file.file)?;
+            check_page(config.process.get_ref())?;
             for warning in certificate_warnings(&config) {
                 eprintln!("warning: {warning}");
             }

@@ -18,12 +18,14 @@ mod expiry;
 mod handover;
 mod handshake;
 mod open;
+mod page;
 mod site;
 mod watch;
 
 pub use accept::Taken;
 pub use error::ServerError;
 pub use expiry::{InUse, Whose, warnings as certificate_warnings};
+pub use page::check as check_page;
 pub use site::{Front, Place, Site, Watched};
 
 use std::path::{Path, PathBuf};
@@ -32,7 +34,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use evenkeel::time::{Instant, sleep, timeout};
-use evenkeel_admin::AdminError;
 use servers_common::watch::{Known, look};
 use tokio::sync::Semaphore;
 use tokio::sync::watch::{Receiver, Sender};
@@ -48,6 +49,7 @@ use crate::sessions::Sessions;
 use crate::supervisor::PidFile;
 use crate::upgrade::{PidLeft, Predecessor, Successor};
 use open::Open;
+use page::Shown;
 
 /// How often idle connections to servers are looked through.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -62,9 +64,6 @@ const LOG_MAX: Duration = Duration::from_secs(1);
 
 /// How many who are refused are told why at leisure; further ones are told and closed.
 const REFUSALS_MAX: usize = 64;
-
-/// A proxy that takes over waits for so long until the address of its page is free.
-const PAGE_MAX: Duration = Duration::from_secs(5);
 
 /// What all parts of a proxy share.
 #[derive(Debug)]
@@ -142,6 +141,7 @@ impl Server {
             Some(before) => Some(before.inherit().await.map_err(ServerError::Predecessor)?),
         };
         let process = config.process.get_ref().clone();
+        check_page(&process)?;
         let connections_max = descriptors::secured(process.connections_max, &config)
             .map_err(ServerError::Descriptors)?;
         let context = Arc::new(Context::new(path, &config, connections_max, runtimes));
@@ -162,19 +162,17 @@ impl Server {
         context
             .read
             .note_read(look(&context.site().config.files).await);
-        let is_alone = inherited.is_none();
-        let page = process.admin_page;
         // Before others are let go, as what is wrong with it can be mended then.
-        let mut page = match page {
-            Some(address) if is_alone => Shown::Page(listen(&context, address).await?),
+        let mut page = match process.admin_page {
+            Some(address) if inherited.is_none() => {
+                Shown::Page(page::listen(&context, address).await?)
+            }
             Some(address) => Shown::Later(address),
             None => Shown::Nothing,
         };
         if let Some(inherited) = &mut inherited {
-            inherited
-                .prepared()
-                .await
-                .map_err(ServerError::Predecessor)?;
+            let prepared = inherited.prepared().await;
+            prepared.map_err(ServerError::Predecessor)?;
         }
         context.accept(&mut open, bound);
         open.admin = admin.map(|admin| admin.answer(&context));
@@ -190,7 +188,7 @@ impl Server {
             context.serve_after(inherited).await;
         }
         if let Shown::Later(address) = page {
-            page = later(&context, address).await;
+            page = page::later(&context, address).await;
         }
         context.look_after(process.watch);
         Ok(Self {
@@ -227,7 +225,7 @@ impl Server {
         let mut page = self.page;
         if is_followed {
             // The successor waits for its address.
-            end_page(&mut page).await;
+            page::end(&mut page).await;
         } else {
             context.leaving.send_replace(true);
             context.close();
@@ -239,67 +237,12 @@ impl Server {
         } else {
             context.current()
         };
-        end_page(&mut page).await;
+        page::end(&mut page).await;
         let admin = context.open.lock().await.admin.take();
         if let Some(admin) = admin {
             admin.finish().await;
         }
         left
-    }
-}
-
-/// The page, which comes later if another process has its address.
-enum Shown {
-    Page(evenkeel_admin::Admin),
-    Later(String),
-    Nothing,
-}
-
-async fn listen(
-    context: &Arc<Context>,
-    address: String,
-) -> Result<evenkeel_admin::Admin, ServerError> {
-    let of = Arc::downgrade(context);
-    // With the metrics of the proxy, as long as it is there.
-    let page = evenkeel_admin::Builder::new().metrics(move |families| {
-        if let Some(context) = of.upgrade() {
-            admin::add_metrics(&context, families);
-        }
-    });
-    let page = match &context
-        .site()
-        .config
-        .process
-        .get_ref()
-        .admin_page_token_file
-    {
-        Some(file) => page.token(crate::tls::secret(file)?),
-        None => page,
-    };
-    page.listen(&address).await.map_err(|error| match error {
-        AdminError::NeedsToken(address) => ServerError::AdminPageOpen(address),
-        error => ServerError::AdminPage { address, error },
-    })
-}
-
-/// Tries until the process before this one has left the address.
-async fn later(context: &Arc<Context>, address: String) -> Shown {
-    let until = Instant::now() + PAGE_MAX;
-    loop {
-        match listen(context, address.clone()).await {
-            Ok(page) => return Shown::Page(page),
-            Err(_) if Instant::now() < until => sleep(Duration::from_millis(10)).await,
-            Err(error) => {
-                warn!(%error, "{error}; the proxy goes on without the page");
-                return Shown::Nothing;
-            }
-        }
-    }
-}
-
-async fn end_page(page: &mut Option<evenkeel_admin::Admin>) {
-    if let Some(page) = page.take() {
-        page.shutdown().await;
     }
 }
 

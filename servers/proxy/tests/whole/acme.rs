@@ -135,6 +135,42 @@ fn an_old_certificate_serves_until_another_one_takes_its_place() {
 }
 
 #[test]
+fn another_authority_is_asked_at_once() {
+    let origin = Origin::named("app");
+    let [trial, acme] = [(); 2].map(|()| AcmeServer::start([2000, 4096]));
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().join("acme");
+    let proxy = Proxy::start(&config(&trial, &state, &origin));
+    let trusts = [&trial, &acme].map(|acme| Trust::of(&acme.authority));
+    trial.asks(proxy.address("web"));
+    until("it has one for trials", || {
+        shown(&proxy, &trusts[0]).is_some()
+    });
+    acme.asks(proxy.address("web"));
+    let [before, after] = [&trial, &acme].map(|acme| acme.config("secure", &NAMES, &state));
+    proxy.edit(&before, &after);
+    proxy.ctl("reload");
+    until("it has one of the other", || {
+        shown(&proxy, &trusts[1]).is_some()
+    });
+    // Whoever begins later sees whose it is.
+    let next = Proxy::start(&config(&acme, &state, &origin));
+    assert!(shown(&next, &trusts[1]).is_some());
+    assert_eq!(acme.counts().2, 1);
+}
+
+#[test]
+fn what_is_old_when_it_is_issued_is_not_ordered_again_and_again() {
+    let (acme, origin) = (AcmeServer::start([2000, 2030]), Origin::named("app"));
+    let directory = tempfile::tempdir().unwrap();
+    let proxy = Proxy::start(&config(&acme, &directory.path().join("acme"), &origin));
+    acme.asks(proxy.address("web"));
+    proxy.until_said("is to be renewed already");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(acme.counts().2, 1);
+}
+
+#[test]
 fn an_authority_that_refuses_changes_nothing() {
     let (acme, origin) = (AcmeServer::start([2000, 4096]), Origin::named("app"));
     let directory = tempfile::tempdir().unwrap();

@@ -164,16 +164,15 @@ fn lines_say_why_a_request_was_not_served() {
     let to = format!("file:{}", file.display());
     let route =
         |name: &str| format!("[[listener.web.route]]\npath = \"/{name}\"\npool = \"{name}\"\n");
-    let config = logging(&to, "format = \"json\"", &closing).replace(
-        "[pool.app]\n",
-        &(route("nobody") + &route("silent") + "[pool.app]\n"),
-    ) + &format!(
-        "[[pool.nobody.server]]\nname = \"n\"\naddress = \"{}\"\n\
-             [pool.silent]\ntimeouts.answer = \"200ms\"\n{}",
+    let pool = "[pool.app]\ntimeouts.answer = \"200ms\"\n";
+    let routes = route("nobody") + &route("closing") + pool;
+    let config = logging(&to, "format = \"json\"", &silent).replace("[pool.app]\n", &routes);
+    let servers = format!(
+        "[[pool.nobody.server]]\nname = \"n\"\naddress = \"{}\"\n{}",
         nobody.unwrap(),
-        silent.config("silent", "s")
+        closing.config("closing", "c")
     );
-    let proxy = Proxy::start(&config);
+    let proxy = Proxy::start(&(config + &servers));
     let mut count = 0;
     let mut said = |cause: &str, has_retries: bool| {
         count += 1;
@@ -184,9 +183,9 @@ fn lines_say_why_a_request_was_not_served() {
         assert_eq!(line["retries"].as_u64() > Some(0), has_retries, "{line}");
     };
     let cases = [
-        ("/", 502, "server-closed"),
+        ("/closing", 502, "server-closed"),
         ("/nobody", 503, "no-connection"),
-        ("/silent", 504, "server-slow"),
+        ("/", 504, "server-slow"),
     ];
     for (path, status, cause) in cases {
         assert_eq!(proxy.connect().get(path).status, status);
@@ -198,7 +197,7 @@ fn lines_say_why_a_request_was_not_served() {
             assert_eq!(client.get(path).await.status, status);
             said(cause, path == "/nobody");
         }
-        let head = request(Method::GET, "/silent").body(()).unwrap();
+        let head = request(Method::GET, "/").body(()).unwrap();
         let (answer, _) = client.0.send_request(head, true).unwrap();
         while asked.load(Ordering::SeqCst) < 3 {
             moment().await;
@@ -206,6 +205,12 @@ fn lines_say_why_a_request_was_not_served() {
         drop(answer);
         moment().await;
     });
+    said("client-gone", false);
+    // Also when the whole connection goes.
+    let mut two = Frames::connect(proxy.address("web"), &[]);
+    two.get(1, &[]);
+    until("it is asked", || asked.load(Ordering::SeqCst) == 4);
+    drop(two);
     said("client-gone", false);
 }
 

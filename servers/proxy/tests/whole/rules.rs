@@ -292,11 +292,13 @@ fn others_need_the_token_of_the_page() {
         web("", "", &[&origin])
     );
     fs::write(&path, text).unwrap();
-    let (begins, _, said) = run_command(&["run", path.to_str().unwrap()]);
-    assert!(
-        !begins && said.contains("process.admin_page_token_file"),
-        "{said}"
-    );
+    for command in ["check", "run"] {
+        let (begins, _, said) = run_command(&[command, path.to_str().unwrap()]);
+        assert!(
+            !begins && said.contains("process.admin_page_token_file"),
+            "{said}"
+        );
+    }
 }
 
 #[test]

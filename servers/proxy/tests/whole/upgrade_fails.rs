@@ -47,6 +47,10 @@ fn whatever_becomes_of_the_next_process_the_old_one_goes_on() {
     proxy.edit("bind = \"127.0.0.1:0\"", &format!("bind = {address:?}"));
     fails(&proxy, "listener web cannot listen on", local);
     proxy.edit(&format!("bind = {address:?}"), "bind = \"127.0.0.1:0\"");
+    // A page that cannot be had, of which the next process says so before it takes anything over.
+    proxy.edit("[process]", "[process]\nadmin_page = \"0.0.0.0:0\"");
+    fails(&proxy, "process.admin_page_token_file", local);
+    proxy.edit("admin_page = \"0.0.0.0:0\"", "");
     // Programs that end, say something else, do not answer, and are not there.
     proxy.program_becomes(Some("exit 3"));
     fails(&proxy, "exit status: 3", local);

@@ -34,7 +34,7 @@ use super::reply::Reply;
 use super::source::Source;
 use super::wire::{Limits, Wire};
 use super::{answer, refuse, request};
-use crate::access_log::{Cause, Timed};
+use crate::access_log::{Cause, Note, Timed};
 use crate::place::pinned;
 use crate::server::{Front, Taken};
 use crate::sessions;
@@ -277,9 +277,9 @@ impl Serving<'_> {
                 if is_calmed && error.is_library() && !self.is_flooded {
                     self.front.counters.refused.one();
                 }
-                return Some(End::Said);
+                return self.broken(Cause::ClientGone, End::Said);
             }
-            Event::Accepted(None) => return Some(End::Said),
+            Event::Accepted(None) => return self.broken(Cause::ClientGone, End::Said),
             Event::StreamEnded if self.tasks.is_empty() => {
                 sessions::rests();
                 self.rests();
@@ -290,6 +290,7 @@ impl Serving<'_> {
                 let what = "a client of HTTP/2 sends too many frames of no use";
                 self.front.complain(&what);
                 connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+                let _ = self.broken(Cause::BadRequest, End::Said);
                 self.tasks.abort_all();
                 self.ends();
             }
@@ -300,13 +301,21 @@ impl Serving<'_> {
                 connection.graceful_shutdown();
                 self.ends();
             }
-            Event::Look(_) if self.line.stood() >= times.body => return Some(End::Reset),
+            Event::Look(_) if self.line.stood() >= times.body => {
+                return self.broken(Cause::ClientGone, End::Reset);
+            }
             Event::Look(queue) if self.tasks.is_empty() && Instant::now() >= self.idle_until => {
                 return self.idle(queue, connection);
             }
             Event::StreamEnded | Event::Look(_) => {}
         }
         None
+    }
+
+    /// Its client has ended it, or had it ended: the requests under way are given up for that.
+    fn broken(&self, cause: Cause, end: End) -> Option<End> {
+        let _ = self.line.broken.set(cause);
+        Some(end)
     }
 
     /// Ends it. By then the client may still be taking the last answers, and what it sends to a
@@ -428,6 +437,17 @@ fn begin(
     }
 }
 
+/// A request under way, whose note says why it is given up with its connection.
+struct UnderWay<'a>(&'a Line, Option<&'a Note>);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if let (Some(cause), Some(note)) = (self.0.broken.get(), self.1) {
+            note.failed(*cause);
+        }
+    }
+}
+
 impl Stream {
     async fn run(self, plan: Plan) {
         let Self {
@@ -437,6 +457,8 @@ impl Stream {
             respond,
             line,
         } = self;
+        let of_connection = Arc::clone(&line);
+        let _under_way = UnderWay(&of_connection, plan.note.as_deref());
         let window = front.config.h2.window;
         let mut call = Call {
             front: &front,

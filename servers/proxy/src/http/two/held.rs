@@ -6,13 +6,14 @@
 
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use evenkeel::time::Instant;
 use tokio::sync::Notify;
 
 use super::super::patience::worth;
+use crate::access_log::Cause;
 
 /// What all connections together hold.
 ///
@@ -84,6 +85,8 @@ pub(super) struct Line {
     settled: Notify,
     /// Its peer sends too many frames of no use.
     pub(super) flooded: Notify,
+    /// Why it has ended with requests under way, if its client is to blame.
+    pub(super) broken: OnceLock<Cause>,
 }
 
 /// What a look at a socket's send buffer finds.
@@ -123,6 +126,7 @@ impl Line {
             room: Notify::new(),
             settled: Notify::new(),
             flooded: Notify::new(),
+            broken: OnceLock::new(),
         }
     }
 
