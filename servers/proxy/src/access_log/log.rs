@@ -230,44 +230,72 @@ async fn run(shared: Arc<Shared>, lane: Lane, sink: Sink) {
     }
 }
 
-/// Has the lane write. What cannot be written is counted as left out, and the target is opened
-/// anew. Returns room for more lines.
+/// Has the lane write. If something cannot be written, the target is opened anew, and the rest is
+/// tried once more; what cannot be written then is counted as left out. Returns room for more lines.
 async fn written(
     shared: &Arc<Shared>,
     lane: &Lane,
     sink: &Arc<Mutex<Sink>>,
-    bytes: Vec<u8>,
-    lines: u64,
+    mut bytes: Vec<u8>,
+    mut lines: u64,
 ) -> Vec<u8> {
-    let into = Arc::clone(sink);
-    let wrote = lane.run(move || {
-        let mut sink = into.lock().unwrap_or_else(PoisonError::into_inner);
-        let result = sink.write(&bytes);
-        (bytes, result)
-    });
-    let (bytes, result) = match wrote.await {
-        Ok((bytes, result)) => (bytes, result),
-        Err(error) => (Vec::new(), Err(io::Error::other(error).into())),
-    };
-    match result {
-        Ok(()) => shared.written.add(lines),
-        Err(unwritten) => {
-            let Unwritten {
-                bytes: there,
-                error,
-            } = unwritten;
-            let whole = bytes[..there].iter().filter(|&&byte| byte == b'\n').count() as u64;
-            let lines = lines.saturating_sub(whole);
-            shared.written.add(whole);
-            shared.dropped.add(lines);
-            let to = &shared.config.to;
-            shared.complain(&format_args!(
-                "cannot write to {to}: {error}; lines that are lost: {lines}"
-            ));
-            reopen(shared, lane, sink).await;
+    let mut has_failed = false;
+    let mut from = 0;
+    loop {
+        let into = Arc::clone(sink);
+        let wrote = lane.run(move || {
+            let mut sink = into.lock().unwrap_or_else(PoisonError::into_inner);
+            let result = sink.write(&bytes[from..]);
+            (bytes, result)
+        });
+        let result;
+        (bytes, result) = match wrote.await {
+            Ok((bytes, result)) => (bytes, result),
+            Err(error) => (Vec::new(), Err(io::Error::other(error).into())),
+        };
+        let Err(Unwritten {
+            bytes: there,
+            error,
+        }) = result
+        else {
+            shared.written.add(lines);
+            return bytes;
+        };
+        let (whole, rest) = resumed(bytes.get(from..).unwrap_or_default(), there);
+        shared.written.add(whole);
+        lines = lines.saturating_sub(whole);
+        // Of what goes through a buffer nobody knows how much of it was written.
+        let is_unknown = bytes.is_empty() || shared.config.to == Target::Stdout;
+        let gives_up = is_unknown || (has_failed && there == 0);
+        let lost = match gives_up {
+            true => lines,
+            false => u64::from(rest > there),
+        };
+        shared.dropped.add(lost);
+        let to = &shared.config.to;
+        shared.complain(&format_args!(
+            "cannot write to {to}: {error}; lines that are lost: {lost}"
+        ));
+        reopen(shared, lane, sink).await;
+        lines = lines.saturating_sub(lost);
+        if gives_up || lines == 0 {
+            return bytes;
         }
+        (has_failed, from) = (true, from + rest);
     }
-    bytes
+}
+
+/// Of lines of which so many bytes were written: how many are there whole, and where to go on,
+/// behind the one that was cut off.
+fn resumed(lines: &[u8], there: usize) -> (u64, usize) {
+    let (written, left) = lines.split_at_checked(there).unwrap_or((lines, &[]));
+    let whole = written.iter().filter(|&&byte| byte == b'\n').count() as u64;
+    let is_cut = written.last().is_some_and(|&byte| byte != b'\n');
+    let end = left.iter().position(|&byte| byte == b'\n');
+    match end {
+        Some(end) if is_cut => (whole, there + end + 1),
+        _ => (whole, there),
+    }
 }
 
 /// Opens the target anew. If it cannot be opened, what was open stays.
@@ -285,5 +313,26 @@ async fn reopen(shared: &Arc<Shared>, lane: &Lane, sink: &Arc<Mutex<Sink>>) {
     if let Err(error) = opened {
         let to = &shared.config.to;
         shared.complain(&format_args!("cannot open {to}: {error}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_written_is_tried_from_the_next_line_on() {
+        let lines = b"one\ntwo\nthree\n";
+        for (there, resumes) in [
+            (0, (0, 0)),
+            (2, (0, 4)),
+            (4, (1, 4)),
+            (5, (1, 8)),
+            (8, (2, 8)),
+            (13, (2, 14)),
+            (14, (3, 14)),
+        ] {
+            assert_eq!(resumed(lines, there), resumes, "{there}");
+        }
     }
 }

@@ -165,9 +165,9 @@ impl Sink {
                 append(file, lines)
             }
             Self::Syslog(socket, facility) => {
-                Ok(each(lines, *facility, |datagram| socket.send(datagram))?)
+                each(lines, *facility, |datagram| socket.send(datagram))
             }
-            Self::Udp(socket, facility) => Ok(each(lines, *facility, |datagram| {
+            Self::Udp(socket, facility) => each(lines, *facility, |datagram| {
                 let datagram = &datagram[..datagram.len().min(UDP_BYTES_MAX)];
                 match socket.send(datagram) {
                     // What is said of an earlier datagram, which nobody took. This one is sent.
@@ -176,7 +176,7 @@ impl Sink {
                     }
                     sent => sent,
                 }
-            })?),
+            }),
         }
     }
 }
@@ -210,15 +210,18 @@ fn is_torn(path: &Path, file: &File) -> bool {
     read.is_ok() && end != *b"\n"
 }
 
-/// Sends a datagram for each line.
+/// Sends a datagram for each line, or says how many bytes of lines were sent.
 fn each(
     lines: &[u8],
     facility: Facility,
     mut send: impl FnMut(&[u8]) -> io::Result<usize>,
-) -> io::Result<()> {
-    let lines = lines.split(|&byte| byte == b'\n');
-    for line in lines.filter(|line| !line.is_empty()) {
-        send(&datagram(line, facility))?;
+) -> Result<(), Unwritten> {
+    let mut bytes = 0;
+    for line in lines.split_inclusive(|&byte| byte == b'\n') {
+        let text = line.strip_suffix(b"\n").unwrap_or(line);
+        let sent = send(&datagram(text, facility));
+        sent.map_err(|error| Unwritten { bytes, error })?;
+        bytes += line.len();
     }
     Ok(())
 }
@@ -280,6 +283,19 @@ mod tests {
         assert_eq!(unwritten.bytes, 6);
         assert_eq!(unwritten.error.kind(), io::ErrorKind::WriteZero);
         assert_eq!(&room, b"one\ntw");
+    }
+
+    #[test]
+    fn datagrams_before_one_that_failed_are_known() {
+        let mut sent = 0;
+        let unwritten = each(b"one\ntwo\nthree\n", Facility::default(), |datagram| {
+            sent += 1;
+            match sent {
+                3 => Err(io::ErrorKind::WouldBlock.into()),
+                _ => Ok(datagram.len()),
+            }
+        });
+        assert_eq!(unwritten.unwrap_err().bytes, 8);
     }
 
     #[test]

@@ -140,6 +140,7 @@ impl Context {
         *self.site.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&site);
         // Release: pairs with the Acquire in `edition`.
         self.edition.fetch_add(1, Ordering::Release);
+        self.replace_logs(&before.logs, &site.logs);
         site.retire(before);
         site
     }

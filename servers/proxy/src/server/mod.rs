@@ -30,7 +30,7 @@ pub use site::{Front, Place, Site, Watched};
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use evenkeel::time::{Instant, sleep, timeout};
@@ -39,6 +39,7 @@ use tokio::sync::Semaphore;
 use tokio::sync::watch::{Receiver, Sender};
 use tracing::warn;
 
+use crate::access_log::{Log, Logs};
 use crate::acme::Acme;
 use crate::admin;
 use crate::config::{Config, Process};
@@ -74,6 +75,8 @@ pub struct Context {
     /// Where its tasks run.
     pub runtimes: Runtimes,
     site: Mutex<Arc<Site>>,
+    /// Logs that a reload has replaced, and in which what was under way still has its lines.
+    replaced_logs: Mutex<Vec<Weak<Log>>>,
     /// Which site that is, so that who knows it need not ask. Advanced after each change, with
     /// Release, which pairs with the Acquire in `edition`.
     edition: AtomicU64,
@@ -262,6 +265,7 @@ impl Context {
             process: config.process.get_ref().clone(),
             runtimes,
             site: Mutex::new(Arc::new(Site::empty(config))),
+            replaced_logs: Mutex::default(),
             edition: AtomicU64::new(0),
             closing: Sender::new(false),
             leaving: Sender::new(false),
@@ -308,9 +312,33 @@ impl Context {
 
     /// Has the files of all logs opened anew, as when they were renamed.
     pub fn reopen_logs(&self) {
-        for log in self.site().logs.values() {
+        for log in self.logs() {
             log.reopen();
         }
+    }
+
+    /// Those of the configuration, and those that are still written to.
+    fn logs(&self) -> Vec<Arc<Log>> {
+        let replaced = self.replaced_logs.lock();
+        let replaced = replaced.unwrap_or_else(PoisonError::into_inner);
+        let replaced = replaced.iter().filter_map(Weak::upgrade);
+        let current = self.site();
+        current
+            .logs
+            .values()
+            .map(Arc::clone)
+            .chain(replaced)
+            .collect()
+    }
+
+    /// These logs have taken the place of others.
+    fn replace_logs(&self, before: &Logs, now: &Logs) {
+        let stays = |name: &String, log| now.get(name).is_some_and(|now| Arc::ptr_eq(now, log));
+        let gone = before.iter().filter(|(name, log)| !stays(name, log));
+        let replaced = self.replaced_logs.lock();
+        let mut replaced = replaced.unwrap_or_else(PoisonError::into_inner);
+        replaced.retain(|log| log.strong_count() > 0);
+        replaced.extend(gone.map(|(_, log)| Arc::downgrade(log)));
     }
 
     /// The names of the listeners, and where they listen.
@@ -350,7 +378,7 @@ impl Context {
         // One that computes ends when it comes to it.
         let _ = timeout(CUT_MAX, gone).await;
         // Those of a disk that hangs are not worth to hang, too.
-        for log in self.site().logs.values() {
+        for log in self.logs() {
             let _ = timeout(LOG_MAX, log.flushed()).await;
         }
     }

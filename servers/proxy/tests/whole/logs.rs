@@ -391,6 +391,27 @@ fn a_file_that_is_renamed_is_opened_anew_at_the_signal() {
 }
 
 #[test]
+fn a_log_that_was_replaced_is_opened_anew_too() {
+    let origin = Origin::named("x");
+    let directory = tempfile::tempdir().unwrap();
+    let [file, old] = ["log", "old"].map(|name| directory.path().join(name));
+    let to = format!("file:{}", file.display());
+    let config = logging(&to, "format = \"common\"", &origin);
+    let proxy = Proxy::start(&config.replace("mode = \"http\"", "mode = \"tcp\""));
+    let mut client = proxy.connect();
+    assert_eq!(client.get("/").status, 200);
+    proxy.edit("format = \"common\"", "format = \"json\"");
+    proxy.ctl("reload");
+    until("it is there", || file.exists());
+    fs::rename(&file, &old).unwrap();
+    proxy.signal("USR1");
+    until("it is there again", || file.exists());
+    drop(client);
+    assert!(lines(&file, 1)[0].starts_with("127.0.0.1 - - ["));
+    assert!(lines(&old, 0).is_empty());
+}
+
+#[test]
 fn the_log_of_the_system_gets_a_datagram_for_each_line() {
     let origin = Origin::named("x");
     let authority = Authority::new("ca");
