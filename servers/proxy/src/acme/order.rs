@@ -88,6 +88,7 @@ async fn account(wanted: &Wanted) -> Result<Account, AcmeError> {
     let (state, url) = (wanted.state.clone(), wanted.directory.clone());
     let known = evenkeel::spawn_blocking(move || {
         store::prepare(&state)?;
+        store::probe(&state)?;
         store::account(&state, &url)
     });
     let known = known.await??;

@@ -11,6 +11,9 @@ use ring::digest::{SHA256, digest};
 /// What others may do with the directory: nothing.
 const OTHERS: u32 = 0o077;
 
+/// An account, and a certificate with its chain and its key twice, are less.
+const ROOM: usize = 64 * 1_024;
+
 /// Why the state cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -83,6 +86,13 @@ pub(super) fn prepare(directory: &Path) -> Result<(), StoreError> {
         return Err(StoreError::Open { path, mode });
     }
     Ok(())
+}
+
+/// Whether there is room for what an authority will give, of which it may not give much more.
+pub(super) fn probe(directory: &Path) -> Result<(), StoreError> {
+    let path = directory.join("probe");
+    write(&path, &[b'\n'; ROOM])?;
+    std::fs::remove_file(&path).map_err(StoreError::system(&path))
 }
 
 /// The account with the authority that has this directory, if there is one.

@@ -13,6 +13,7 @@ use bytes::BytesMut;
 use evenkeel::task::{self, checkpoint};
 use rustls::{ClientConnection, HandshakeKind, ServerConfig, ServerConnection};
 use tokio::io::AsyncReadExt;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::client_side::Connector;
 use super::hello::{Hello, Said};
@@ -99,14 +100,17 @@ pub async fn accept(
         let permit = place.permit().await;
         is_first = false;
         let processed = match session.is_nearly_done() {
-            true => session.process(),
+            true => {
+                let processed = session.process();
+                drop(permit);
+                processed
+            }
             false => {
-                let (back, processed) = apart(session).await.map_err(Failure::Broken)?;
+                let (back, processed) = apart(session, permit).await.map_err(Failure::Broken)?;
                 session = back;
                 processed
             }
         };
-        drop(permit);
         if let Err(error) = processed {
             session.push_now();
             return Err(Failure::Tls(error, session.into_socket()));
@@ -118,15 +122,20 @@ pub async fn accept(
     Ok(session)
 }
 
-/// Takes what has come of a handshake in a task of its own.
+/// Takes what has come of a handshake in a task of its own, which has the permit: it goes on when
+/// its client's time is up.
 ///
 /// # Errors
 ///
 /// The task has ended before: it has panicked, or the runtime ends.
-async fn apart(session: Session) -> io::Result<(Session, Result<(), rustls::Error>)> {
+async fn apart(
+    session: Session,
+    permit: Option<OwnedSemaphorePermit>,
+) -> io::Result<(Session, Result<(), rustls::Error>)> {
     let task = task::Builder::new().name("handshake").computes(true);
     let task = task.spawn(async move {
         let processed = session.process();
+        drop(permit);
         (session, processed)
     });
     task.await.map_err(io::Error::other)

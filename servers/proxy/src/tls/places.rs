@@ -29,12 +29,12 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// The handshakes of a listener.
 #[derive(Debug)]
 pub struct Handshakes {
-    permits: Semaphore,
+    permits: Arc<Semaphore>,
     state: Mutex<State>,
 }
 
@@ -70,7 +70,7 @@ impl Handshakes {
     /// None yet, of which so many may compute at a time.
     pub fn new(permits: usize) -> Self {
         Self {
-            permits: Semaphore::new(permits),
+            permits: Arc::new(Semaphore::new(permits)),
             state: Mutex::default(),
         }
     }
@@ -139,9 +139,12 @@ impl Place {
     }
 
     /// Waits for the permission to compute.
-    pub async fn permit(&self) -> Option<SemaphorePermit<'_>> {
+    pub async fn permit(&self) -> Option<OwnedSemaphorePermit> {
         // It is never closed.
-        self.handshakes.permits.acquire().await.ok()
+        Arc::clone(&self.handshakes.permits)
+            .acquire_owned()
+            .await
+            .ok()
     }
 
     fn stop_waiting(&mut self) {

@@ -160,6 +160,19 @@ fn another_authority_is_asked_at_once() {
 }
 
 #[test]
+fn nothing_is_ordered_that_could_not_be_kept() {
+    let (acme, origin) = (AcmeServer::start([2000, 4096]), Origin::named("app"));
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().join("acme");
+    std::fs::create_dir_all(state.join("probe.new")).unwrap();
+    set_mode(&state, 0o700);
+    let proxy = Proxy::start(&config(&acme, &state, &origin));
+    acme.asks(proxy.address("web"));
+    proxy.until_said("acme/probe");
+    assert_eq!((acme.counts().0, acme.counts().2), (0, 0));
+}
+
+#[test]
 fn what_is_old_when_it_is_issued_is_not_ordered_again_and_again() {
     let (acme, origin) = (AcmeServer::start([2000, 2030]), Origin::named("app"));
     let directory = tempfile::tempdir().unwrap();
