@@ -97,14 +97,19 @@ impl Counted<'_> {
         moved.forth + moved.back
     }
 
-    fn add(&self, bytes: [u64; 2]) {
-        // The first one is the client.
-        sessions::came(bytes[0]);
-        sessions::sent(bytes[1]);
-        for (counters, bytes) in self.counters.iter().zip(bytes) {
-            for counter in *counters {
-                counter.add(bytes);
-            }
+    fn add(&self, [forth, back]: [u64; 2]) {
+        // Most connections have nothing at their beginning, and all of it counted at their end.
+        if forth > 0 {
+            sessions::came(forth);
+            self.counters[0]
+                .iter()
+                .for_each(|counter| counter.add(forth));
+        }
+        if back > 0 {
+            sessions::sent(back);
+            self.counters[1]
+                .iter()
+                .for_each(|counter| counter.add(back));
         }
     }
 }

@@ -208,6 +208,8 @@ impl Note {
 
     /// There is none, after so many other attempts.
     pub fn unserved(&self, error: &NoConnection, retries: usize) {
+        // One that was asked before is not to blame.
+        self.server.store(NOBODY, Ordering::Relaxed);
         add(&self.queue_us, error.queued());
         self.retries.store(retries, Ordering::Relaxed);
         self.failed(Cause::of(error));
