@@ -231,7 +231,8 @@ async fn run(shared: Arc<Shared>, lane: Lane, sink: Sink) {
 }
 
 /// Has the lane write. If something cannot be written, the target is opened anew, and the rest is
-/// tried once more; what cannot be written then is counted as left out. Returns room for more lines.
+/// tried once more; what cannot be written then is counted as left out. Returns room for more
+/// lines.
 async fn written(
     shared: &Arc<Shared>,
     lane: &Lane,
